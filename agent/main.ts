@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import tty from 'node:tty';
+import { trustAuthorities } from './boot/authorities.ts';
 import { createEnvironment } from './boot/environment.ts';
 import { PlatformPaths } from './boot/platform.ts';
 import { prepare } from './boot/prepare.ts';
@@ -21,7 +22,7 @@ function startThreads(): void {
 /** Starts the agent from its boot document (BOOT.md), or from the environment when standard input is empty. */
 async function main(): Promise<void> {
   const state: SandboxState = { platformToken: null, env: {}, init: undefined };
-  const environment = createEnvironment(() => ({ ...state.env, ...state.init?.env }));
+  const environment = createEnvironment(() => ({ ...state.env, ...state.init?.env }), await trustAuthorities());
   // The threads are for system calls that may block. Set after the environment of processes was read.
   process.env.UV_THREADPOOL_SIZE ??= '8';
   const platform = new PlatformPaths(

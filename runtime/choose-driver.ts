@@ -3,6 +3,7 @@ import net from 'node:net';
 import path from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
 import type { OwnService } from '../platform/config/own-services.ts';
+import { readSandboxCa } from '../platform/config/sandbox-ca.ts';
 import type { Settings } from '../platform/config/settings.ts';
 import type { HostDriver } from './host-driver.ts';
 import { interpreterRecipes } from './images/builtin-images.ts';
@@ -163,8 +164,10 @@ function kubeConfig({ PLATFORM_KUBERNETES_KUBECONFIG: file }: Settings): KubeCon
   return config;
 }
 
-function createMachineDriver(settings: Settings, services: HostServices): Promise<HostDriver> {
+async function createMachineDriver(settings: Settings, services: HostServices): Promise<HostDriver> {
+  const sandboxCa = readSandboxCa(settings);
   return createOciDriver({
+    ...(sandboxCa && { sandboxCa }),
     dataDir: settings.PLATFORM_DATA_DIR,
     cacheDir: settings.PLATFORM_CACHE_DIR,
     agentDir: path.join(root, 'agent/dist'),

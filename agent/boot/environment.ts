@@ -4,7 +4,7 @@ import fs from 'node:fs';
 export interface AgentEnvironment {
   /**
    * The variables of every process: those of the image, overridden by those of the sandbox, and defaults for `HOME`,
-   * `USER`, `PATH` and others.
+   * `USER`, `PATH`, the operator's certificates and others.
    */
   variables(): Record<string, string>;
   /**
@@ -48,8 +48,12 @@ export function findAccount(nameOrUid: string | number): Account | undefined {
 /**
  * The environment of processes in this sandbox. `sandboxVariables` is called each time, so `init` can set the variables
  * late.
+ * @param defaults variables that the image and the sandbox may override
  */
-export function createEnvironment(sandboxVariables: () => Record<string, string>): AgentEnvironment {
+export function createEnvironment(
+  sandboxVariables: () => Record<string, string>,
+  defaults: Record<string, string> = {},
+): AgentEnvironment {
   const uid = process.getuid?.() ?? 0;
   const account = findAccount(uid);
   const name = account?.name ?? (uid === 0 ? 'root' : String(uid));
@@ -63,8 +67,8 @@ export function createEnvironment(sandboxVariables: () => Record<string, string>
   }
   return {
     variables() {
-      const merged = { PATH: defaultPath, HOME: home, USER: name, LOGNAME: name, ...image, ...sandboxVariables() };
-      return merged;
+      const own = { PATH: defaultPath, HOME: home, USER: name, LOGNAME: name, ...defaults };
+      return { ...own, ...image, ...sandboxVariables() };
     },
     searchPath: ({ PATH }) => [PATH, image.PATH ?? defaultPath].filter(Boolean).join(':'),
     home: () => home,

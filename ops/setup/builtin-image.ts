@@ -27,7 +27,7 @@ const options: BaseImageOptions = {
   ...(process.env.PLATFORM_BASE_IMAGE && { reference: process.env.PLATFORM_BASE_IMAGE }),
   registryInsecureHttp: ['1', 'true'].includes(process.env.PLATFORM_REGISTRY_INSECURE_HTTP ?? ''),
   onProgress: ({ message }) => {
-    if (message !== last) console.log(`    ${message}`);
+    if (message !== last) console.log(message);
     last = message;
   },
 };

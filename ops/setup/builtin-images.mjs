@@ -1,15 +1,18 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
-import { projectNode } from './npm-packages.mjs';
-import { SetupError } from './progress.mjs';
+import { runCommand } from './command.mjs';
+import { debianPackagesTitle } from './debian-packages.mjs';
+import { npmPackagesTitle, projectNode } from './npm-packages.mjs';
+import { report, SetupError } from './progress.mjs';
+import { cacheDir } from './toolchain/locations.mjs';
 
 /**
  * The image of the `base` template, unpacked in the cache.
  * @param {string} root
  */
 export function baseImage(root) {
-  return builtinImage(root, 'base', 'about 2 minutes when it is made from Debian packages, once for this machine');
+  return builtinImage(root, 'base', 'about a minute when it is made from Debian packages, once for this machine');
 }
 
 /**
@@ -47,21 +50,26 @@ export function imagesAskedFor(root, names) {
  * @returns {import('./progress.mjs').Step}
  */
 function builtinImage(root, name, expectation) {
-  const script = path.join(root, 'ops/setup/builtin-image.ts');
-  const run = async (...args) => {
-    const [code] = await once(
-      spawn(projectNode(root), [script, name, ...args], { cwd: root, stdio: 'inherit' }),
-      'exit',
-    );
-    return code === 0;
-  };
+  const words = [path.join(root, 'ops/setup/builtin-image.ts'), name];
   return {
-    title: `Image of the template ${name}`,
+    title: imageTitle(name),
     expectation,
-    isDone: () => run('--check'),
+    // The other images are made of the base image.
+    needs: [npmPackagesTitle, debianPackagesTitle, ...(name === 'base' ? [] : [imageTitle('base')])],
+    disk: [{ folder: cacheDir(), mb: name === 'base' ? 700 : 2000 }],
+    async isDone() {
+      const check = spawn(projectNode(root), [...words, '--check'], {
+        cwd: root,
+        stdio: ['ignore', 'inherit', 'inherit'],
+      });
+      return (await once(check, 'exit'))[0] === 0;
+    },
     async run() {
       if (process.getuid() !== 0) throw new SetupError('Images and the local driver need root: run this as root.');
-      if (!(await run())) throw new SetupError(`The image of the template ${name} could not be made: see above.`);
+      await runCommand(projectNode(root), words, { cwd: root, what: 'making the image', onLine: report });
     },
   };
 }
+
+/** @param {string} name */
+const imageTitle = (name) => `Image of the template ${name}`;

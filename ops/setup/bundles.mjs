@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { runCommand } from './command.mjs';
-import { projectNode } from './npm-packages.mjs';
+import { npmPackagesTitle, projectNode } from './npm-packages.mjs';
 
 /**
  * The program inside each sandbox, bundled.
@@ -33,6 +33,7 @@ function bundle(root, { title, folder, what }) {
   const stamp = path.join(dist, '.made');
   return {
     title,
+    needs: [npmPackagesTitle],
     isDone() {
       const madeMs = modifiedMs(stamp);
       const sources = fs

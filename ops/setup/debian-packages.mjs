@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 import { isInstalled, missingPackages } from '../../platform/config/programs.mjs';
 import { runCommand } from './command.mjs';
-import { SetupError } from './progress.mjs';
+import { report, SetupError } from './progress.mjs';
 
 /** Services that packages start on installation, and that the platform does not use. */
 const unwantedServices = {
@@ -10,6 +10,8 @@ const unwantedServices = {
   'docker.io': ['docker.socket', 'docker', 'containerd'],
 };
 
+export const debianPackagesTitle = 'Debian packages';
+
 /**
  * The Debian packages of the programs that the platform runs (`platform/config/programs.json`).
  * @param {import('../../platform/config/programs.mjs').Purpose} purpose
@@ -17,7 +19,8 @@ const unwantedServices = {
  */
 export function debianPackages(purpose) {
   return {
-    title: 'Debian packages',
+    title: debianPackagesTitle,
+    disk: [{ folder: '/usr', mb: purpose === 'start' ? 600 : 2500 }],
     isDone: () => missingPackages(purpose).length === 0,
     async run() {
       const names = missingPackages(purpose);
@@ -31,10 +34,11 @@ export function debianPackages(purpose) {
           `The programs of these Debian packages are missing, and there is no apt-get to install them with:\n  ${names.join(' ')}`,
         );
       }
-      console.log(`    ${command}`);
+      report(command);
       const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
       await runCommand('apt-get', ['update'], { env, what: 'apt-get update' });
-      await runCommand('apt-get', install, { env, what: 'apt-get install' });
+      // Without the end of its installation, dpkg would refuse any other one.
+      await runCommand('apt-get', install, { env, what: 'apt-get install', isInterruptible: false });
       if (fs.existsSync('/run/systemd/system')) {
         const services = names.flatMap((name) => unwantedServices[name] ?? []);
         for (const service of services) await runCommand('systemctl', ['disable', '--now', service]);

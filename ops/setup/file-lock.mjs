@@ -20,11 +20,11 @@ export class LockHeldError extends Error {
 /**
  * Takes the lock of a file, and makes the file if it is missing.
  * @param {string} file
- * @param {{wait: boolean}} options wait until it is free, or fail at once
+ * @param {{wait: boolean, stop?: AbortSignal}} options wait until it is free or `stop` is aborted, or fail at once
  * @returns {Promise<{release: () => Promise<void>}>}
  * @throws {LockHeldError} when it is taken and `wait` is false
  */
-export async function lockFile(file, { wait }) {
+export async function lockFile(file, { wait, stop }) {
   fs.mkdirSync(path.dirname(file), { recursive: true });
   const mode = wait ? [] : ['--nonblock', '--conflict-exit-code', '75'];
   // Its own session, so that Ctrl-C on the terminal does not release the lock while its owner still cleans up.
@@ -37,13 +37,19 @@ export async function lockFile(file, { wait }) {
   const ended = new Promise((resolve) => holder.once('close', resolve));
   const complaint = [];
   holder.stderr.on('data', (chunk) => complaint.push(chunk));
-  await new Promise((resolve, reject) => {
-    holder.once('error', reject);
-    createInterface(holder.stdout).once('line', resolve);
-    ended.then((code) =>
-      reject(code === 75 ? new LockHeldError(file) : new Error(`flock ${file}: ${Buffer.concat(complaint)}`)),
-    );
-  });
+  const giveUp = () => holder.kill();
+  stop?.addEventListener('abort', giveUp, { once: true });
+  try {
+    await new Promise((resolve, reject) => {
+      holder.once('error', reject);
+      createInterface(holder.stdout).once('line', resolve);
+      ended.then((code) =>
+        reject(code === 75 ? new LockHeldError(file) : new Error(`flock ${file}: ${Buffer.concat(complaint)}`)),
+      );
+    });
+  } finally {
+    stop?.removeEventListener('abort', giveUp);
+  }
   // The lock alone must not keep an otherwise finished process alive.
   holder.unref();
   for (const stream of [holder.stdin, holder.stdout, holder.stderr]) stream.unref?.();

@@ -1,10 +1,9 @@
 import fs from 'node:fs';
-import os from 'node:os';
 import path from 'node:path';
 import { lockFile } from './file-lock.mjs';
-import { buildGoPrograms, findGo, goModule } from './go-programs.mjs';
-import { SetupError } from './progress.mjs';
-import { ciliumPrograms, gvisorPrograms, kubernetesPrograms, versions } from './toolchain/locations.mjs';
+import { buildDisk, buildGoPrograms, findGo, goModule } from './go-programs.mjs';
+import { SetupError, stopSignal } from './progress.mjs';
+import { cacheDir, ciliumPrograms, gvisorPrograms, kubernetesPrograms, versions } from './toolchain/locations.mjs';
 
 const { server, etcd, helm, cilium, gobgp, gvisor } = versions.kubernetes;
 const names = ['kube-apiserver', 'kube-controller-manager', 'kube-scheduler', 'kubelet', 'kube-proxy', 'kubectl'];
@@ -21,11 +20,15 @@ export function kubernetes() {
   return {
     title: 'Kubernetes for tests',
     expectation: 'about 40 minutes on two cores, once for this machine',
+    disk: [{ folder: cacheDir(), mb: buildDisk.kubernetesMb }],
     isDone: () => folders.every((dir) => fs.existsSync(dir)),
     async run() {
       const go = await findGo();
       if (!go) throw new SetupError(`Kubernetes is built with Go ${versions.goMinimum} or newer`);
-      const lock = await lockFile(path.join(path.dirname(dirs.kubernetes), 'kubernetes.lock'), { wait: true });
+      const lock = await lockFile(path.join(path.dirname(dirs.kubernetes), 'kubernetes.lock'), {
+        wait: true,
+        stop: stopSignal(),
+      });
       try {
         if (!fs.existsSync(dirs.etcd)) {
           await buildGoPrograms(go, dirs.etcd, { etcd: ['go.etcd.io/etcd/server/v3', etcd] });
@@ -61,8 +64,6 @@ async function buildKubernetes(go, dir) {
     Object.fromEntries(names.map((name) => [name, [`k8s.io/kubernetes/cmd/${name}`, server]])),
     {
       replaced: Object.fromEntries(parts.map((part) => [part, `${part}@v0.${minor}.${patch}`])),
-      // The flags of a plain `go build`, so that the machine's build cache is used.
-      flags: [],
       // Without these flags the version is one that clients cannot parse.
       linkerFlags: Object.entries(version)
         .map(([name, value]) => `-X ${component}.${name}=${value}`)
@@ -79,8 +80,6 @@ async function buildCilium(go) {
   const programs = Object.entries(packages).map(([file, name]) => [path.basename(file), [name, cilium]]);
   await buildGoPrograms(go, dir, Object.fromEntries(programs), {
     // Cilium refers to a commit of this module that the module proxy does not have.
-    // The flags of a plain `go build`, as for Kubernetes.
-    flags: [],
     required: { 'github.com/osrg/gobgp/v4': gobgp },
     async extras(folder) {
       const { dir: source } = await goModule(go, `${module}@v${cilium}`);
@@ -109,7 +108,8 @@ async function buildCilium(go) {
 async function buildGvisor(go) {
   const module = 'gvisor.dev/gvisor';
   const { dir: original } = await goModule(go, `${module}@v${gvisor}`);
-  const source = fs.mkdtempSync(path.join(os.tmpdir(), 'gvisor-'));
+  const source = `${gvisorPrograms().dir}.source`;
+  fs.rmSync(source, { recursive: true, force: true });
   try {
     fs.cpSync(original, source, { recursive: true });
     const file = path.join(source, 'pkg/shim/v1/service.go');

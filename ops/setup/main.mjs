@@ -9,7 +9,9 @@ import { baseImage, codeInterpreterImage, imagesAskedFor } from './builtin-image
 import { agentBundle, webPagesBundle } from './bundles.mjs';
 import { debianPackages } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
+import { removeGoCaches } from './go-programs.mjs';
 import { kubernetes } from './kubernetes-programs.mjs';
+import { requireMachine } from './machine-checks.mjs';
 import { npmPackages, projectNode } from './npm-packages.mjs';
 import { paymentTestServerProgram } from './payment-test-server.mjs';
 import { runMissing, SetupError } from './progress.mjs';
@@ -19,7 +21,7 @@ import { timeSkippingTestServer } from './time-skipping-test-server.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup/main.mjs [--for start|test|faults|kubernetes|packages] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
+ * `node ops/setup/main.mjs [--for start|bench|test|faults|kubernetes|packages] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
  *
  * Runs the missing steps of set-up with the machine's own Node (20 or newer), then replaces itself with the project's
  * own Node and the script. `--with` at once makes an image that a host would otherwise make later: `code-interpreter` or
@@ -42,25 +44,32 @@ const { values } = parseArgs({
 /** @type {Record<string, () => import('./progress.mjs').Step[]>} */
 const stepsFor = {
   packages: () => [npmPackages(root)],
-  start: () => [
-    npmPackages(root),
-    debianPackages('start'),
-    ...(process.env.TEMPORAL_ADDRESS ? [] : [temporal(root)]),
-    agentBundle(root),
-    webPagesBundle(root),
-    baseImage(root),
-  ],
+  start: () => startSteps(process.env.TEMPORAL_ADDRESS ? [] : [temporal(root)]),
+  // Some measurements run on the servers of the tests.
+  bench: () => startSteps([temporal(root, { needsServer: true })]),
   test: () => testSteps('test'),
   faults: () => testSteps('faults'),
   kubernetes: () => [...testSteps('kubernetes'), kubernetes()],
 };
+
+/** @param {import('./progress.mjs').Step[]} temporalSteps */
+function startSteps(temporalSteps) {
+  return [
+    npmPackages(root),
+    debianPackages('start'),
+    ...temporalSteps,
+    agentBundle(root),
+    webPagesBundle(root),
+    baseImage(root),
+  ];
+}
 
 /** @param {'test' | 'faults' | 'kubernetes'} purpose */
 function testSteps(purpose) {
   return [
     npmPackages(root),
     debianPackages(purpose),
-    temporal(root),
+    temporal(root, { needsServer: true }),
     timeSkippingTestServer(),
     s3TestServerProgram(),
     paymentTestServerProgram(),
@@ -71,26 +80,36 @@ function testSteps(purpose) {
   ];
 }
 
+const stopping = new AbortController();
+const stopSignals = ['SIGINT', 'SIGTERM', 'SIGHUP'];
+
+/** One Ctrl-C causes several signals: from the terminal, and forwarded by npm. */
+function stop() {
+  if (!stopping.signal.aborted) console.log('\nStopping set-up …');
+  stopping.abort();
+}
+
 async function setUp() {
   const purpose = stepsFor[values.for];
   if (!purpose) throw new SetupError(`--for ${values.for}: give one of ${Object.keys(stepsFor).join(', ')}`);
   const steps = [...purpose(), ...imagesAskedFor(root, values.with)];
-  // Printed before the first step, because some steps take minutes.
-  if (values.for !== 'packages' && process.getuid() !== 0) {
-    throw new SetupError('The local driver of sandboxes needs root. Run this as root.');
-  }
-  if (await isAllDone(steps)) return;
+  const mayRun = values.for === 'packages' || process.getuid() === 0;
+  if (mayRun && (await isAllDone(steps))) return;
+  // Before the first step, because some steps take minutes.
+  if (values.for !== 'packages') await requireMachine(root, steps);
   const name = createHash('sha256').update(root).digest('hex').slice(0, 16);
   const lock = await lockFile(path.join(cacheDir(), 'locks', `set-up-${name}.lock`), { wait: true });
+  for (const signal of stopSignals) process.on(signal, stop);
   try {
     console.log('Set-up:');
-    await runMissing(steps);
+    await runMissing(steps, stopping.signal);
   } finally {
+    await removeGoCaches();
     await lock.release();
+    for (const signal of stopSignals) process.off(signal, stop);
   }
 }
 
-/** Steps run one after the other, because a step may need the results of an earlier one. */
 async function isAllDone(steps) {
   for (const step of steps) if (!(await step.isDone())) return false;
   return true;
@@ -107,7 +126,7 @@ function runScript() {
       PATH: `${path.join(root, 'node_modules/.bin')}${path.delimiter}${process.env.PATH}`,
     },
   });
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(signal, () => child.kill(signal));
+  for (const signal of stopSignals) process.on(signal, () => child.kill(signal));
   child.once('exit', (code, signal) => {
     process.exitCode = signal ? 128 + os.constants.signals[signal] : code;
   });
@@ -120,5 +139,5 @@ try {
   console.error(error instanceof SetupError ? `\n${error.message}` : error);
   // A reader of the tests' last line must not mistake a failed set-up for success.
   if (['test', 'faults', 'kubernetes'].includes(values.for)) console.log('\n0 passed, 1 failed');
-  process.exitCode = 1;
+  process.exitCode = stopping.signal.aborted ? 130 : 1;
 }

@@ -1,6 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { withMachineCertificates } from '../../platform/config/machine-certificates.mjs';
 import { runCommand } from './command.mjs';
+
+export const npmPackagesTitle = 'npm packages';
 
 /**
  * The npm packages, exactly those of package-lock.json.
@@ -9,10 +12,15 @@ import { runCommand } from './command.mjs';
  */
 export function npmPackages(root) {
   return {
-    title: 'npm packages',
+    title: npmPackagesTitle,
+    disk: [{ folder: root, mb: 1800 }],
     isDone: () => areInstalled(root),
     async run() {
-      await runCommand('npm', ['ci', '--no-audit', '--no-fund'], { cwd: root, what: 'npm ci' });
+      await runCommand('npm', ['ci', '--no-audit', '--no-fund'], {
+        cwd: root,
+        env: withMachineCertificates(process.env),
+        what: 'npm ci',
+      });
     },
   };
 }

@@ -1,7 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { runCommand } from './command.mjs';
+import { debianPackagesTitle } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
+import { stopSignal } from './progress.mjs';
 import { paymentTestServer, versions } from './toolchain/locations.mjs';
 
 /**
@@ -14,10 +16,14 @@ export function paymentTestServerProgram() {
   return {
     title: 'Payment processor for tests',
     expectation: 'some seconds, once for this machine',
+    needs: [debianPackagesTitle],
     isDone: () => fs.existsSync(packages),
     async run() {
       fs.mkdirSync(path.dirname(packages), { recursive: true });
-      const lock = await lockFile(path.join(path.dirname(packages), 'payment-test-server.lock'), { wait: true });
+      const lock = await lockFile(path.join(path.dirname(packages), 'payment-test-server.lock'), {
+        wait: true,
+        stop: stopSignal(),
+      });
       try {
         if (fs.existsSync(packages)) return;
         const [environment, made] = [`${packages}.environment`, `${packages}.made`];

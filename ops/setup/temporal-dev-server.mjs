@@ -3,44 +3,45 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { runCommand } from './command.mjs';
 import { projectNode } from './npm-packages.mjs';
-import { SetupError } from './progress.mjs';
+import { report } from './progress.mjs';
 import { temporalDevServer, versions } from './toolchain/locations.mjs';
 
-/** The address from which Temporal's own SDKs download it. */
-const defaultArchive = 'https://temporal.download/cli/archive';
+/** The releases of Temporal's CLI. */
+const defaultReleases = 'https://github.com/temporalio/cli/releases/download';
+/** Four times the size of the archive. */
+const maxArchiveBytes = 200 * 1024 ** 2;
 
 /**
- * Downloads Temporal's CLI, which contains a development server with SQLite and the Web UI.
- * `PLATFORM_TEMPORAL_DOWNLOAD` sets a mirror.
+ * Downloads Temporal's CLI, which contains a development server with SQLite and the Web UI. `PLATFORM_TEMPORAL_DOWNLOAD`
+ * sets a mirror with the same files. Nothing is unpacked before its checksum was compared.
  * @param {string} root
+ * @param {string} [sha256] of the archive; by default that of the release
+ * @throws {import('./progress.mjs').SetupError} whose last line is the reason
  */
-export async function downloadDevServer(root) {
+export async function downloadDevServer(root, sha256 = releaseChecksum()) {
   const { dir } = temporalDevServer();
-  const archive = process.env.PLATFORM_TEMPORAL_DOWNLOAD || defaultArchive;
-  const arch = process.arch === 'arm64' ? 'arm64' : 'amd64';
-  const url = `${archive}/v${versions.temporal.cli}?platform=linux&arch=${arch}`;
+  const releases = process.env.PLATFORM_TEMPORAL_DOWNLOAD || defaultReleases;
+  const { cli } = versions.temporal;
+  const url = `${releases}/v${cli}/temporal_cli_${cli}_linux_${architecture()}.tar.gz`;
   const unfinished = `${dir}.unfinished`;
   const tarball = path.join(unfinished, 'temporal.tar.gz');
-  console.log(`    no Go from ${versions.goMinimum} on to build the server with: downloading ${url}`);
+  report(`downloading ${url}`);
   try {
     fs.rmSync(unfinished, { recursive: true, force: true });
     fs.mkdirSync(unfinished, { recursive: true });
-    // The project's Node supports the proxy variables and the system's certificates; an older one may not.
     const download = fileURLToPath(new URL('./download.mjs', import.meta.url));
-    await runCommand(projectNode(root), ['--use-env-proxy', '--use-system-ca', download, url, tarball], {
-      what: 'downloading Temporal',
-    });
-    await runCommand('tar', ['--extract', '--gzip', '--file', tarball, '--directory', unfinished, 'temporal']);
+    const words = [download, url, tarball, sha256, `${maxArchiveBytes}`];
+    await runCommand(projectNode(root), ['--use-system-ca', ...words], { what: 'downloading Temporal' });
+    const unpack = ['--extract', '--gzip', '--no-same-owner', '--file', tarball, '--directory', unfinished, 'temporal'];
+    await runCommand('tar', unpack);
     fs.rmSync(tarball);
     fs.renameSync(unfinished, dir);
-  } catch (cause) {
-    throw new SetupError(
-      `Temporal could not be downloaded. ${cause.message.trimEnd().split('\n').at(-1)}\n` +
-        `Install Go ${versions.goMinimum} or newer (https://go.dev/dl) to have it built; or set PLATFORM_TEMPORAL_DOWNLOAD to a mirror of ${defaultArchive},\n` +
-        'or TEMPORAL_ADDRESS to a Temporal server that you have. The next start goes on from here.',
-      { cause },
-    );
   } finally {
     fs.rmSync(unfinished, { recursive: true, force: true });
   }
 }
+
+const architecture = () => (process.arch === 'arm64' ? 'arm64' : 'amd64');
+
+/** Of the file `checksums.txt` of the same release. */
+const releaseChecksum = () => versions.temporal.cliSha256[architecture()];

@@ -5,7 +5,9 @@ import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runCommand } from './command.mjs';
+import { debianPackagesTitle } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
+import { stopSignal } from './progress.mjs';
 import { timeSkippingTestServer as location, versions } from './toolchain/locations.mjs';
 
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -40,9 +42,10 @@ export function timeSkippingTestServer() {
   const classes = path.join(dir, 'classes.jsa');
   return {
     title: "Temporal's time-skipping test server",
+    needs: [debianPackagesTitle],
     isDone: () => fs.existsSync(classes),
     async run() {
-      const lock = await lockFile(path.join(path.dirname(dir), 'test-server.lock'), { wait: true });
+      const lock = await lockFile(path.join(path.dirname(dir), 'test-server.lock'), { wait: true, stop: stopSignal() });
       try {
         if (!fs.existsSync(dir)) await fetchJars(dir);
         if (!fs.existsSync(classes)) await archiveClasses(program, classes);

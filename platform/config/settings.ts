@@ -59,6 +59,9 @@ const checkedSchema = settingsSchema
     if (settings.PLATFORM_UDP_PORTS && !settings.PLATFORM_HOST_PUBLIC_ADDRESS) {
       require('PLATFORM_HOST_PUBLIC_ADDRESS', 'is needed with PLATFORM_DRIVER=kubernetes and PLATFORM_UDP_PORTS');
     }
+    if (settings.PLATFORM_SANDBOX_CA_FILE) {
+      require('PLATFORM_SANDBOX_CA_FILE', 'is not possible with PLATFORM_DRIVER=kubernetes: put the CA into the images');
+    }
     // A process that starts elsewhere in the cluster is the same host.
     if (!isLabel(settings.PLATFORM_HOST_ID)) {
       require('PLATFORM_HOST_ID', 'is needed with PLATFORM_DRIVER=kubernetes, of letters a-z, digits and -, at most 63');

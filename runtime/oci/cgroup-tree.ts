@@ -1,16 +1,10 @@
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { readdir, readFile, rmdir } from 'node:fs/promises';
 import path from 'node:path';
+import { findHierarchies, type Hierarchies, readControllers } from '../machine/hierarchies.mjs';
 import { until } from '../process/until.ts';
 
-/** The hierarchies mounted on this machine. */
-export interface Hierarchies {
-  version: 1 | 2;
-  /** Every mounted hierarchy. Version 2 has only one. */
-  roots: string[];
-  /** The hierarchy of version 2 when it is mounted beside version 1. */
-  hybridRoot: string | null;
-}
+export type { Hierarchies };
 
 const writeErrorsOfGoneGroup = new Set(['ENOENT', 'ENODEV']);
 
@@ -19,7 +13,7 @@ export class CgroupTree {
   readonly version: 1 | 2;
   readonly hybridRoot: string | null;
   readonly parent: string;
-  readonly roots: readonly string[];
+  readonly roots: string[];
 
   constructor(parent: string, hierarchies: Hierarchies = findHierarchies()) {
     this.parent = parent;
@@ -53,8 +47,7 @@ export class CgroupTree {
 
   /** Whether this machine has a controller. */
   has(controller: string): boolean {
-    if (this.version === 1) return this.roots.some((root) => path.basename(root).split(',').includes(controller));
-    return readFileSync(path.join(this.roots[0]!, 'cgroup.controllers'), 'latin1').split(/\s+/).includes(controller);
+    return readControllers(this).includes(controller);
   }
 }
 
@@ -122,23 +115,4 @@ export function killIfThere(pid: number): void {
 /** Whether an error says that a group is gone. */
 export function isGoneGroup(error: unknown): boolean {
   return writeErrorsOfGoneGroup.has((error as NodeJS.ErrnoException).code ?? '');
-}
-
-/** Reads where control groups are mounted. */
-function findHierarchies(): Hierarchies {
-  const roots: string[] = [];
-  let unified: string | null = null;
-  for (const line of readFileSync('/proc/self/mountinfo', 'utf8').split('\n')) {
-    const [before, after] = line.split(' - ');
-    const target = before?.split(' ')[4];
-    const type = after?.split(' ')[0];
-    if (!target?.startsWith('/sys/fs/cgroup')) continue;
-    if (type === 'cgroup2') unified = target;
-    else if (type === 'cgroup') roots.push(target);
-  }
-  if (roots.length === 0) {
-    if (!unified) throw new Error('control groups are not mounted at /sys/fs/cgroup');
-    return { version: 2, roots: [unified], hybridRoot: null };
-  }
-  return { version: 1, roots: unified ? [...roots, unified] : roots, hybridRoot: unified };
 }

@@ -1,5 +1,6 @@
 import type { HostDriver } from '../host-driver.ts';
 import { s3fsRootIn } from '../mounts/s3fs-root.ts';
+import { withAuthorities } from '../sandbox-agent/authorities.ts';
 import { ensureRuntimeFolder } from '../sandbox-agent/runtime-folder.ts';
 import { Cgroups } from './cgroups.ts';
 import { ContainerRunner } from './container-runner.ts';
@@ -24,7 +25,9 @@ export async function createOciDriver(options: OciDriverOptions): Promise<HostDr
   const cgroups = new Cgroups(copy.cgroup);
   const [runtime, runtimeFolder] = await Promise.all([
     findRuntime(options.runtime, cgroups),
-    ensureRuntimeFolder(options.cacheDir, options.agentDir),
+    ensureRuntimeFolder(options.cacheDir, options.agentDir).then((folder) =>
+      options.sandboxCa ? withAuthorities(folder, options.sandboxCa) : folder,
+    ),
     cgroups.prepare(),
     raiseKernelLimits(options.logger),
   ]);

@@ -13,6 +13,8 @@ export interface OciDriverOptions {
   cacheDir: string;
   /** The built agent: the folder with `agent.cjs`. */
   agentDir: string;
+  /** Certificates, each in PEM with a newline at its end, that sandboxes trust in addition to those of their image. Absent: none. */
+  sandboxCa?: readonly string[];
   /** Empty: crun if it works on this machine, otherwise runc. */
   runtime?: 'crun' | 'runc';
   /** For example `10.1.0.0/20`, a /16 to /24. Empty: a free /20 of 10.0.0.0/8, stored in the data folder. */

@@ -1,23 +1,16 @@
-import { existsSync } from 'node:fs';
-import os from 'node:os';
 import { isInstalled, missingPackages } from '../../platform/config/programs.mjs';
 import type { DriverLogger } from '../driver-logger.ts';
+import { machineProblems } from '../machine/problems.mjs';
 import type { Cgroups } from './cgroups.ts';
-
-/** The first Linux version with an overlayfs that accepts idmapped layers. */
-const oldestKernel = [5, 19];
 
 /** @throws {Error} with instructions when this machine cannot run sandboxes */
 export function requirePrerequisites(): void {
-  if (process.platform !== 'linux') throw new Error('sandboxes run on Linux');
-  if (process.getuid?.() !== 0) throw new Error('the local driver needs root');
-  const [major = 0, minor = 0] = os.release().split('.').map(Number);
-  if (major < oldestKernel[0]! || (major === oldestKernel[0] && minor < oldestKernel[1]!)) {
-    throw new Error(`the local driver needs Linux ${oldestKernel.join('.')} or later, this is ${os.release()}`);
-  }
-  if (!existsSync('/dev/loop-control')) throw new Error('the local driver needs loop devices (modprobe loop)');
   const packages = missingHostPackages();
-  if (packages.length > 0) throw new Error(`programs are missing: apt-get install ${packages.join(' ')}`);
+  const problems = [
+    ...machineProblems(),
+    ...(packages.length > 0 ? [`programs are missing: apt-get install ${packages.join(' ')}`] : []),
+  ];
+  if (problems.length > 0) throw new Error(problems.join('\n'));
 }
 
 /**

@@ -1,5 +1,6 @@
 import { spawn } from 'node:child_process';
 import { createInterface } from 'node:readline';
+import { withMachineCertificates } from '../../platform/config/machine-certificates.mjs';
 
 /** A program failed. */
 export class CommandError extends Error {
@@ -39,7 +40,7 @@ const passedOn =
 
 function plainEnvironment(): NodeJS.ProcessEnv {
   const passed = Object.entries(process.env).filter(([name]) => passedOn.test(name));
-  return { ...Object.fromEntries(passed), LC_ALL: 'C' };
+  return { ...withMachineCertificates(Object.fromEntries(passed)), LC_ALL: 'C' };
 }
 
 /**

@@ -15,9 +15,9 @@ const project = '/srv/the platform';
 const userPath = '/usr/local/bin:/usr/bin:/bin';
 
 /**
- * A Debian with only its essential packages, apt, Node, and the project without npm packages. Programs run in it with
- * chroot in separate namespaces. From this machine they have only the network: the files that apt needs to reach its
- * mirror are copied.
+ * A Debian with only its essential packages, apt, Node, and the project without npm packages. Programs run with it as
+ * their root in separate namespaces. From this machine they have only the network and the control groups: the files that
+ * apt needs to reach its mirror are copied.
  */
 export class BareDebian {
   readonly root = fs.mkdtempSync(path.join(os.tmpdir(), 'bare-debian-'));
@@ -41,10 +41,16 @@ export class BareDebian {
 
   /** Runs a program in the tree, in the project's folder. @returns its output, also when it failed */
   run(command: string, ...args: string[]): Promise<{ failed: boolean; output: string }> {
+    // Not with chroot, in which the kernel refuses new user namespaces.
     const enter = [
+      'mount --bind "$1" "$1"',
       'mount -t proc proc "$1/proc"',
       'mount -t tmpfs tmpfs "$1/tmp"',
-      'root=$1; shift; exec chroot "$root" /usr/bin/env -i "$@"',
+      'mount -t sysfs sysfs "$1/sys"',
+      'mount --rbind /sys/fs/cgroup "$1/sys/fs/cgroup"',
+      'cd "$1" && shift',
+      'pivot_root . . && umount -l .',
+      'exec /usr/bin/env -i "$@"',
     ].join(' && ');
     const inside = [`--chdir=${project}`, `PATH=${userPath}`, command, ...args];
     const namespaces = ['--mount', '--pid', '--ipc', '--uts', '--fork', '--kill-child', '--propagation=private'];

@@ -3,7 +3,8 @@ import fs from 'node:fs';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
-import { choosePorts, isPortFree } from '../../ops/local-stack/embedded/ports.ts';
+import { isPortFree } from '../../ops/local-stack/embedded/port-probe.mjs';
+import { choosePorts } from '../../ops/local-stack/embedded/ports.ts';
 import { freePort } from '../support/free-port.ts';
 
 let dir: string;

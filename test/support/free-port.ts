@@ -1,5 +1,5 @@
 import { randomInt } from 'node:crypto';
-import { isPortFree } from '../../ops/local-stack/embedded/ports.ts';
+import { isPortFree } from '../../ops/local-stack/embedded/port-probe.mjs';
 
 /** The number of Jest workers that get separate ports. */
 const workers = 10;

@@ -1,10 +1,10 @@
-import net from 'node:net';
 import path from 'node:path';
 import { z } from 'zod';
 import { writeFileDurablySync } from '../../../platform/config/durable-file.ts';
 import { readDocumentOrSetAside } from '../../../platform/config/readable-document.ts';
 import { cacheDir } from '../../setup/toolchain/locations.mjs';
 import { claimPorts } from './port-claims.ts';
+import { isPortFree, portTakenText } from './port-probe.mjs';
 
 /** The requested port is in use. */
 export class PortTakenError extends Error {
@@ -24,15 +24,6 @@ export interface PortRequest {
 
 /** The number of ports after the preferred one that are tried. */
 const searchWidth = 200;
-
-/** Whether a listener can be bound there now. */
-export function isPortFree(port: number, host = '127.0.0.1'): Promise<boolean> {
-  return new Promise((resolve) => {
-    const probe = net.createServer();
-    probe.once('error', () => resolve(false));
-    probe.listen({ port, host, exclusive: true }, () => probe.close(() => resolve(true)));
-  });
-}
 
 /**
  * Gives each part its port. An explicit port is taken or refused. Otherwise it is the port that this data folder used
@@ -63,7 +54,7 @@ async function choose<Name extends string>(
   for (const { name, explicit, host } of requests) {
     if (!explicit) continue;
     if (!(await isUsable(explicit, host))) {
-      throw new PortTakenError(`${name}: port ${explicit} is taken on ${host ?? '127.0.0.1'}`);
+      throw new PortTakenError(portTakenText(name, explicit, host));
     }
     chosen.set(name, explicit);
   }

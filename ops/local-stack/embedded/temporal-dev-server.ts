@@ -5,10 +5,13 @@ import { ensureNamespace } from '../../../platform/temporal/namespace.ts';
 import { ChildProgram, type ProgramHome } from './child-program.ts';
 import { type DynamicValue, dynamicConfigFile, type EmbeddedTemporal } from './temporal-server.ts';
 
+/** The file of its workflows in its folder. */
+export const devServerData = (dir: string): string => path.join(dir, 'temporal.sqlite');
+
 /**
- * The fallback if Temporal's server could not be built: the development server of its CLI, on SQLite, with the Web UI
- * in the same process. The UI gets no codec endpoint, because the only way to set it is the command line, which every
- * user of the machine can read.
+ * The development server of Temporal's CLI, which can be downloaded: on SQLite, with the Web UI in the same process. The
+ * UI gets no codec endpoint, because the only way to set it is the command line, which every user of the machine can
+ * read. A committed workflow survives a power cut, because each commit is written to the disk (`synchronous=full`).
  * @throws {ProgramError} when it does not become ready
  */
 export async function startTemporalDevServer(options: {
@@ -24,7 +27,7 @@ export async function startTemporalDevServer(options: {
     ip: '127.0.0.1',
     port: `${options.port}`,
     'ui-port': `${options.uiPort}`,
-    'db-filename': path.join(options.dir, 'temporal.sqlite'),
+    'db-filename': devServerData(options.dir),
     'log-level': 'warn',
   };
   const dynamicConfig: Record<string, DynamicValue[]> = JSON.parse(fs.readFileSync(dynamicConfigFile, 'utf8'));
@@ -34,7 +37,7 @@ export async function startTemporalDevServer(options: {
     name: 'temporal-dev-server',
     command: options.cli,
     args: [
-      ...['server', 'start-dev', '--sqlite-pragma', 'journal_mode=wal', '--sqlite-pragma', 'synchronous=normal'],
+      ...['server', 'start-dev', '--sqlite-pragma', 'journal_mode=wal', '--sqlite-pragma', 'synchronous=full'],
       ...Object.entries(flags).flatMap(([name, value]) => [`--${name}`, value]),
       ...values.flatMap(([key, [first]]) => ['--dynamic-config-value', `${key}=${JSON.stringify(first!.value)}`]),
     ],

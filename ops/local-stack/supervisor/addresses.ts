@@ -6,6 +6,7 @@ import { sweepSocketIn } from '../embedded/registry.ts';
 import { temporalInnerPorts } from '../embedded/temporal.ts';
 import { loadLaunchSettings } from '../launch-settings.ts';
 import { type DataFolder, derivePassword } from './data-folder.ts';
+import { listenAddress, metricsPorts, usualPorts } from './listened-ports.mjs';
 
 /** The addresses of all parts of a copy, and the resulting settings of the platform's processes. */
 export interface Addresses {
@@ -69,40 +70,13 @@ export function reachable(host: string | undefined): string {
   return !host || host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
 }
 
-/** Parts with a port of their own, and the first port to try for each. */
-const usualPorts = {
-  PLATFORM_API_PORT: 7080,
-  PLATFORM_GATEWAY_PORT: 7081,
-  PLATFORM_TEMPORAL_PORT: 7233,
-  PLATFORM_TEMPORAL_UI_PORT: 8233,
-  PLATFORM_POSTGRES_PORT: 7432,
-  PLATFORM_REGISTRY_PORT: 7500,
-  PLATFORM_API_METRICS_PORT: 7091,
-  PLATFORM_GATEWAY_METRICS_PORT: 7092,
-  PLATFORM_WORKER_METRICS_PORT: 7093,
-  PLATFORM_HOST_METRICS_PORT: 7094,
-} as const;
-
-/** The metrics port of each process, by the name of the process. */
-export const metricsPorts = {
-  api: 'PLATFORM_API_METRICS_PORT',
-  gateway: 'PLATFORM_GATEWAY_METRICS_PORT',
-  worker: 'PLATFORM_WORKER_METRICS_PORT',
-  host: 'PLATFORM_HOST_METRICS_PORT',
-} as const;
-
 function choosePlatformPorts(dataDir: string, given: NodeJS.ProcessEnv) {
   const { PLATFORM_PORTS_FROM: from, ...explicit } = loadLaunchSettings(given);
-  const hosts: Partial<Record<keyof typeof usualPorts, string | undefined>> = {
-    PLATFORM_API_PORT: given.PLATFORM_API_HOST,
-    PLATFORM_GATEWAY_PORT: given.PLATFORM_GATEWAY_HOST,
-    ...Object.fromEntries(Object.values(metricsPorts).map((name) => [name, given.PLATFORM_METRICS_HOST])),
-  };
   const named = (Object.keys(usualPorts) as (keyof typeof usualPorts)[]).map((name, index) => ({
     name,
     preferred: from ? from + index : usualPorts[name],
     explicit: explicit[name],
-    host: hosts[name] || '127.0.0.1',
+    host: listenAddress(name, given),
   }));
   const inner = temporalInnerPorts.map((name, index) => ({
     name,

@@ -3,8 +3,8 @@ import path from 'node:path';
 import { unknownSecretKey } from '../../../db/upkeep/secret-keys.ts';
 import type { Settings } from '../../../platform/config/settings.ts';
 import { codecAccessToken } from '../../../platform/temporal/codec-access.ts';
-import { temporalDevServer, temporalPrograms } from '../../setup/toolchain/locations.mjs';
-import type { ProgramHome } from '../embedded/child-program.ts';
+import { temporalDevServer, temporalPrograms, temporalServerMark } from '../../setup/toolchain/locations.mjs';
+import { ProgramError, type ProgramHome } from '../embedded/child-program.ts';
 import {
   type EmbeddedPostgres,
   type EmbeddedPostgresOptions,
@@ -13,7 +13,7 @@ import {
 } from '../embedded/postgres.ts';
 import { startRegistry } from '../embedded/registry.ts';
 import { startTemporalOnPostgres } from '../embedded/temporal.ts';
-import { startTemporalDevServer } from '../embedded/temporal-dev-server.ts';
+import { devServerData, startTemporalDevServer } from '../embedded/temporal-dev-server.ts';
 import { startWebUi } from '../embedded/temporal-web-ui.ts';
 import type { Addresses } from './addresses.ts';
 import { type DataFolder, derivePassword } from './data-folder.ts';
@@ -27,6 +27,22 @@ async function startPostgresWithKeys(options: EmbeddedPostgresOptions): Promise<
     if (!(error instanceof WrongPasswordError)) throw error;
     throw unknownSecretKey(`the database in ${options.dir}`);
   }
+}
+
+/**
+ * Whether Temporal is the server on Postgres. A data folder keeps the one with which it began, because each keeps its
+ * workflows elsewhere. A new one takes the server if it was built on this machine.
+ * @throws {ProgramError} when the data folder needs the server and it was not built
+ */
+function hasTemporalServer(dataDir: string, builtPrograms: string): boolean {
+  if (fs.existsSync(devServerData(path.join(dataDir, 'temporal')))) return false;
+  const isBuilt = fs.existsSync(builtPrograms);
+  if (!isBuilt && fs.existsSync(temporalServerMark(dataDir))) {
+    throw new ProgramError(
+      `The workflows of ${dataDir} need Temporal's server, which is not built: PLATFORM_TEMPORAL_BUILD=1 npm start`,
+    );
+  }
+  return isBuilt;
 }
 
 type Start = () => Promise<Part>;
@@ -50,8 +66,9 @@ export function embeddedParts(
   settings: Settings,
 ): EmbeddedParts {
   const programs = temporalPrograms(given);
-  const hasTemporalServer = fs.existsSync(programs.dir);
   const embedsTemporal = !given.TEMPORAL_ADDRESS;
+  const temporalDir = path.join(folder.dir, 'temporal');
+  const usesTemporalServer = embedsTemporal && hasTemporalServer(folder.dir, programs.dir);
   const password = (purpose: string) => derivePassword(folder.secretKey, purpose);
   const previousKey = settings.PLATFORM_PREVIOUS_SECRET_KEY;
   const namespace = settings.TEMPORAL_NAMESPACE;
@@ -60,7 +77,7 @@ export function embeddedParts(
 
   return {
     postgres:
-      given.DATABASE_URL && !(embedsTemporal && hasTemporalServer)
+      given.DATABASE_URL && !usesTemporalServer
         ? undefined
         : async () => {
             postgres = await startPostgresWithKeys({
@@ -80,7 +97,7 @@ export function embeddedParts(
       : () => startRegistry({ dir: path.join(folder.dir, 'registry'), home, port: ports.PLATFORM_REGISTRY_PORT }),
     temporal: !embedsTemporal
       ? undefined
-      : hasTemporalServer
+      : usesTemporalServer
         ? () =>
             startTemporalOnPostgres({
               postgres: postgres!,
@@ -93,25 +110,24 @@ export function embeddedParts(
             })
         : () =>
             startTemporalDevServer({
-              cli: temporalDevServer(given).cli,
-              dir: path.join(folder.dir, 'temporal'),
+              cli: [temporalDevServer(given).cli, programs.cli].find((file) => fs.existsSync(file))!,
+              dir: temporalDir,
               home,
               port: ports.PLATFORM_TEMPORAL_PORT,
               uiPort: ports.PLATFORM_TEMPORAL_UI_PORT,
               namespace,
             }),
-    webUi:
-      embedsTemporal && hasTemporalServer
-        ? () =>
-            startWebUi({
-              program: programs.ui,
-              dir: path.join(folder.dir, 'temporal-web-ui'),
-              home,
-              port: ports.PLATFORM_TEMPORAL_UI_PORT,
-              temporalAddress: settings.TEMPORAL_ADDRESS,
-              namespace,
-              codecEndpoint: `${settings.PLATFORM_URL}/codec/${codecAccessToken(folder.secretKey)}`,
-            })
-        : undefined,
+    webUi: usesTemporalServer
+      ? () =>
+          startWebUi({
+            program: programs.ui,
+            dir: path.join(folder.dir, 'temporal-web-ui'),
+            home,
+            port: ports.PLATFORM_TEMPORAL_UI_PORT,
+            temporalAddress: settings.TEMPORAL_ADDRESS,
+            namespace,
+            codecEndpoint: `${settings.PLATFORM_URL}/codec/${codecAccessToken(folder.secretKey)}`,
+          })
+      : undefined,
   };
 }

@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
+import { readSandboxCa } from '../../../platform/config/sandbox-ca.ts';
 import { loadSettings, type Settings } from '../../../platform/config/settings.ts';
 import { clientConnectionOptions } from '../../../platform/temporal/client-connection-options.ts';
 import { ensureNamespace } from '../../../platform/temporal/namespace.ts';
@@ -81,6 +82,8 @@ export class Platform {
     reportFullDisks([path.join(this.#folder.dir, 'oci'), cacheDir(this.#given)], this.#report);
     const addresses = await settleAddresses(this.#folder, this.#given);
     const settings = loadSettings(addresses.processEnv);
+    // The host worker reads it, too, but its error would be one line of a log.
+    readSandboxCa(settings);
     writeProcessSettings(this.#folder.dir, addresses.processEnv);
     writePrometheusFiles(this.#folder.dir, settings, addresses.ports);
     const embedded = embeddedParts(this.#folder, this.#home, addresses, this.#given, settings);

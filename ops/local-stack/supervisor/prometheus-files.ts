@@ -3,7 +3,8 @@ import path from 'node:path';
 import { writeFileDurablySync } from '../../../platform/config/durable-file.ts';
 import { operatorTokens } from '../../../platform/config/secrets.ts';
 import type { Settings } from '../../../platform/config/settings.ts';
-import { metricsPorts, reachable } from './addresses.ts';
+import { reachable } from './addresses.ts';
+import { metricsPorts } from './listened-ports.mjs';
 
 /**
  * Writes the files for a Prometheus on this machine into `<data folder>/prometheus`: `targets.json` for

@@ -64,7 +64,7 @@ async function backUp({ orm, settings, env }: PlatformDatabase, target: string) 
   const cluster = embeddedCluster(dataDir, { databaseUrl: settings.DATABASE_URL, secretKey });
   if (fs.existsSync(path.join(dataDir, 'temporal/temporal.sqlite'))) {
     throw new OperatorError(
-      "Temporal's development server keeps its data in a file that cannot be copied with the database",
+      "Temporal's development server keeps its data in a file that cannot be copied with the database. For backups, start a new data folder with PLATFORM_TEMPORAL_BUILD=1",
     );
   }
   const hostId = settings.PLATFORM_HOST_ID ?? fs.readFileSync(path.join(dataDir, 'host-id'), 'utf8').trim();

@@ -13,7 +13,7 @@ import { choosePorts } from '../../local-stack/embedded/ports.ts';
 import { type EmbeddedPostgres, ensureUnprivilegedUser, startPostgres } from '../../local-stack/embedded/postgres.ts';
 import { startTemporalOnPostgres, temporalInnerPorts } from '../../local-stack/embedded/temporal.ts';
 import { derivePassword } from '../../local-stack/supervisor/data-folder.ts';
-import { temporalPrograms } from '../../setup/toolchain/locations.mjs';
+import { temporalPrograms, temporalServerMark } from '../../setup/toolchain/locations.mjs';
 import { OperatorError, reportProgress } from '../admin/operator-command.ts';
 import { type BackupNote, noteFile, readBackupNote } from './backup-note.ts';
 
@@ -34,6 +34,11 @@ export async function restoreBackup(backup: string, dataDir: string): Promise<Ba
   if (note.settings.includes('PLATFORM_CODEC_KEYS') && !process.env.PLATFORM_CODEC_KEYS) {
     throw new OperatorError('Set the same PLATFORM_CODEC_KEYS as before: without them, no workflow can be read');
   }
+  if (!fs.existsSync(temporalPrograms().dir)) {
+    throw new OperatorError(
+      "A backup needs Temporal's server, which is not built on this machine: PLATFORM_TEMPORAL_BUILD=1 node ops/setup/main.mjs",
+    );
+  }
   const unfinished = `${dataDir}.unfinished`;
   fs.rmSync(unfinished, { recursive: true, force: true });
   fs.mkdirSync(unfinished, { recursive: true, mode: 0o711 });
@@ -45,6 +50,9 @@ export async function restoreBackup(backup: string, dataDir: string): Promise<Ba
     if (process.getuid?.() === 0) await giveClusterToItsUser(path.join(unfinished, 'postgres'));
     reportProgress('replaying the log of the databases');
     await recoverCluster(unfinished, note);
+    // The next start writes its configuration there.
+    fs.mkdirSync(path.dirname(temporalServerMark(unfinished)), { recursive: true, mode: 0o700 });
+    fs.closeSync(fs.openSync(temporalServerMark(unfinished), 'a', 0o600));
     await run('sync', ['--file-system', unfinished]);
     if (fs.existsSync(dataDir)) fs.rmdirSync(dataDir);
     fs.renameSync(unfinished, dataDir);

@@ -7,7 +7,7 @@ import path from 'node:path';
  * Node. A folder's name contains versions, so a new version never uses an old program.
  */
 
-/** @type {{temporal: {server: string, cli: string, ui: string}, goMinimum: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string, gvisor: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
+/** @type {{temporal: {server: string, cli: string, cliSha256: {amd64: string, arm64: string}, ui: string}, goMinimum: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string, gvisor: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
 export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', import.meta.url), 'utf8'));
 
 /**
@@ -16,8 +16,17 @@ export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', im
  * @returns {string}
  */
 export function cacheDir(env = process.env) {
-  const home = env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache');
-  return path.resolve(env.PLATFORM_CACHE_DIR || path.join(home, 'sandbox-platform'));
+  if (env.PLATFORM_CACHE_DIR) return path.resolve(env.PLATFORM_CACHE_DIR);
+  return path.resolve(env.XDG_CACHE_HOME || path.join(homeFolder(), '.cache'), 'sandbox-platform');
+}
+
+function homeFolder() {
+  try {
+    return os.homedir();
+  } catch {
+    // Without HOME and without an entry in passwd(5).
+    return '/';
+  }
 }
 
 /**
@@ -37,13 +46,20 @@ export function temporalPrograms(env = process.env) {
 }
 
 /**
- * The fallback if Temporal cannot be built: only its CLI, which contains a development server.
+ * Temporal's CLI alone, which contains a development server, as downloaded.
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function temporalDevServer(env = process.env) {
   const dir = path.join(cacheDir(env), 'toolchain', `temporal-cli-${versions.temporal.cli}-${process.arch}`);
   return { dir, cli: path.join(dir, 'temporal') };
 }
+
+/**
+ * A file of a data folder whose workflows are in the Postgres of Temporal's server. The development server keeps its own
+ * elsewhere, so neither can go on with the workflows of the other.
+ * @param {string} dataDir
+ */
+export const temporalServerMark = (dataDir) => path.join(dataDir, 'temporal', 'embedded.yaml');
 
 /**
  * Temporal's time-skipping test server: jars, and a wrapper with the port as its argument.

@@ -35,4 +35,9 @@ export const sandboxNetworkSettings = {
    * variables. They may reach it even in a private network. Empty: none.
    */
   PLATFORM_SANDBOX_PROXY_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^https?$/ }).optional()),
+  /**
+   * PEM file with CA certificates that every sandbox of this host trusts in addition to those of its image, such as that of
+   * a proxy that inspects TLS. Every sandbox can read it. Empty: none. Not on a cluster.
+   */
+  PLATFORM_SANDBOX_CA_FILE: text(),
 };
