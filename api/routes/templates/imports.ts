@@ -241,10 +241,10 @@ export function listImportJobs(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const filter = { status: request.query.status ?? ('ongoing' as const), templateId: request.query.template_id };
-      const { jobs, total } = await findImportJobs(deps.orm.em.fork(), requireScope(request), filter, listing);
-      return success({ jobs: jobs.map(presentImportJobItem), pagination: presentPagination(listing, total) });
+      const { jobs, ...page } = await findImportJobs(deps.orm.em.fork(), requireScope(request), filter, listing);
+      return success({ jobs: jobs.map(presentImportJobItem), pagination: presentPagination(listing, page) });
     },
   });
 }

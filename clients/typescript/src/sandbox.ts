@@ -9,6 +9,7 @@ import type {
   AddSandboxPortBody,
   CreatedSandbox,
   CreateSandboxBody,
+  ListSandboxesData,
   ListSandboxesQuery,
   Sandbox as SandboxInfo,
   SandboxSummary,
@@ -110,17 +111,17 @@ export class Sandbox implements AsyncDisposable {
   /** The sandboxes that the caller may see, newest first. */
   static async *list(options: ListOptions = {}): AsyncGenerator<SandboxSummary, void> {
     const api = new ApiClient(readConnection(options));
-    const limit = 100;
-    const query: ListSandboxesQuery = { limit };
+    const query: ListSandboxesQuery = { limit: 100 };
     if (options.status) query.status = options.status;
     if (options.search) query.search = options.search;
     if (options.projectId) query.project_id = options.projectId;
     if (options.metadata) query.metadata = JSON.stringify(options.metadata);
-    for (let page = 1; ; page++) {
-      const { sandboxes } = await api.call('listSandboxes', { query: { ...query, page } });
-      yield* sandboxes;
-      if (sandboxes.length < limit) return;
-    }
+    let cursor: string | null = null;
+    do {
+      const page: ListSandboxesData = await api.call('listSandboxes', { query: cursor ? { ...query, cursor } : query });
+      yield* page.sandboxes;
+      cursor = page.pagination.next_cursor;
+    } while (cursor !== null);
   }
 
   /** The current fields of the sandbox. */

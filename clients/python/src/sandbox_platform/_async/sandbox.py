@@ -140,22 +140,20 @@ class AsyncSandbox:
         gateway_url: str | None = None,
     ) -> AsyncIterator[SandboxSummary]:
         """The sandboxes that the caller may see, newest first."""
-        limit = 100
-        query: dict[str, Any] = {"limit": limit}
+        query: dict[str, Any] = {"limit": 100}
         filters = {"status": status, "search": search, "project_id": project_id}
         query.update({key: value for key, value in filters.items() if value is not None})
         if metadata is not None:
             query["metadata"] = json.dumps(dict(metadata))
         async with new_client() as client:
             api = AsyncApiClient(read_connection(api_url, api_key, gateway_url), client)
-            page = 1
             while True:
-                found = await api.call("listSandboxes", query={**query, "page": page})
-                for sandbox in found["sandboxes"]:
+                page = await api.call("listSandboxes", query=query)
+                for sandbox in page["sandboxes"]:
                     yield sandbox
-                if len(found["sandboxes"]) < limit:
+                query["cursor"] = page["pagination"]["next_cursor"]
+                if query["cursor"] is None:
                     return
-                page += 1
 
     async def info(self) -> SandboxInfo:
         """The current fields of the sandbox."""
