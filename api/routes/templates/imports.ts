@@ -44,7 +44,12 @@ const importJobSchema = importJobItemSchema
   .extend({
     updated_at: time(),
     last_log_message: z.string().nullable(),
-    error_message: z.string().nullable(),
+    error_message: z
+      .string()
+      .nullable()
+      .describe(
+        'Why the last attempt failed, also while the import is running and tries again. Null: none has failed, or the import is completed',
+      ),
     skopeo_logs: z.string().describe('The last 64 KiB of output of the copying tool'),
     retry_count: z.int().min(0),
     max_retries: z.int().min(0),
