@@ -120,8 +120,8 @@ export function rollWebhookSecret(
 ): Promise<WebhookEndpoint> {
   return changeWebhookEndpoint(em, scope, endpointId, (endpoint) => {
     if (endpoint.sealedSecret && !next.sealedSecret) {
-      const reason = 'is required: the endpoint has one';
-      throw new AppError('validation_failed', `secret: ${reason}`, { details: [{ path: 'secret', reason }] });
+      const reason = 'is required, because the endpoint has one';
+      throw new AppError('validation_failed', `secret ${reason}`, { details: [{ path: 'secret', reason }] });
     }
     endpoint.previousKeyNumber = endpoint.keyNumber;
     endpoint.previousSecretKeyNumber = endpoint.secretKeyNumber;

@@ -289,7 +289,7 @@ export function updateWebhook(api: Api, deps: ApiDependencies): void {
 function userOfAccount({ userId, accountId }: Identity, ofAccount: AccountId): UserId {
   if (accountId === ofAccount) return userId;
   const reason = 'must stay account, because you are not a user of this account';
-  throw new AppError('validation_failed', `scope: ${reason}`, { details: [{ path: 'scope', reason }] });
+  throw new AppError('validation_failed', `scope ${reason}`, { details: [{ path: 'scope', reason }] });
 }
 
 /** `DELETE /v1/webhooks/{endpoint_id}`. */

@@ -2,6 +2,7 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import type { CallToolResult } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { type CodeResult, type ConnectionOptions, Sandbox, SandboxError } from '../../typescript/src/index.ts';
+import manifest from '../package.json' with { type: 'json' };
 
 /** The maximum length of one output. A model would not read more. */
 const maxTextLength = 64 * 1024;
@@ -21,7 +22,7 @@ const seconds = z.number().int().min(1).max(3600);
 /** An MCP server whose tools work on the sandboxes of one caller. */
 export function createMcpServer(connection: ConnectionOptions): McpServer {
   const server = new McpServer(
-    { name: 'sandbox-platform', version: '0.1.0' },
+    { name: 'sandbox-platform', version: manifest.version },
     {
       instructions:
         'Isolated Linux sandboxes. Make one with create_sandbox, work in it with its id, end it with terminate_sandbox. ' +
