@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { fullPath } from '../../platform/config/programs.mjs';
 import { baseImage, codeInterpreterImage, imagesAskedFor } from './builtin-images.mjs';
-import { agentBundle, webPagesBundle } from './bundles.mjs';
+import { agentBundle, clientPackages, webPagesBundle } from './bundles.mjs';
 import { debianPackages } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
 import { kubernetes } from './kubernetes-programs.mjs';
@@ -48,6 +48,7 @@ const stepsFor = {
     ...(process.env.TEMPORAL_ADDRESS ? [] : [temporal(root)]),
     agentBundle(root),
     webPagesBundle(root),
+    clientPackages(root),
     baseImage(root),
   ],
   test: () => testSteps('test'),
@@ -66,6 +67,7 @@ function testSteps(purpose) {
     paymentTestServerProgram(),
     agentBundle(root),
     webPagesBundle(root),
+    clientPackages(root),
     baseImage(root),
     codeInterpreterImage(root),
   ];

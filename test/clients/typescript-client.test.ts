@@ -29,7 +29,7 @@ let cliScript: string;
 
 beforeAll(async () => {
   [project, platform] = await Promise.all([ProjectWithClient.make(), RunningPlatform.shared()]);
-  cliScript = path.join(project.dir, 'node_modules/sandbox-platform-client/dist/cli/main.js');
+  cliScript = path.join(project.dir, 'node_modules/@sandbox-platform/client/dist/cli/main.js');
   options = { apiUrl: platform.env.PLATFORM_URL, apiKey: platform.env.PLATFORM_API_KEY! };
   sandbox = await Sandbox.create({
     ...options,

@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js';
@@ -6,7 +6,8 @@ import { createMcpServer } from '../../clients/mcp/src/tools.ts';
 import { releaseVersion } from '../../platform/config/release.ts';
 import { startApi } from '../api/test-api.ts';
 
-const read = (file: string) => readFileSync(path.join(import.meta.dirname, '../..', file), 'utf8');
+const root = path.join(import.meta.dirname, '../..');
+const read = (file: string) => readFileSync(path.join(root, file), 'utf8');
 
 test.each(['package.json', 'clients/typescript/package.json', 'clients/mcp/package.json'])(
   '%s has the version of the release',
@@ -25,6 +26,16 @@ test('the lock file, the Python package and the Helm chart have the version of t
     releaseVersion,
     releaseVersion,
   ]);
+});
+
+test('the documentation installs the wheel of this release', () => {
+  const pages = [
+    'README.md',
+    ...globSync(['docs/*.md', 'clients/**/README.md'], { cwd: root, exclude: ['**/node_modules'] }),
+  ];
+  const named = pages.flatMap((page) => [...read(page).matchAll(/sandbox_platform_client-([^-\s]+)-py3/g)]);
+  expect(named.length).toBeGreaterThan(2);
+  expect(new Set(named.map(([, version]) => version))).toEqual(new Set([releaseVersion]));
 });
 
 test('the OpenAPI documents have the version of the release', async () => {

@@ -73,6 +73,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   agent: { from: [] },
   // These programs run at users, where the platform's code does not exist.
   clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'zod'] },
+  'clients/build.mjs': { from: [], packages: ['esbuild', 'fflate', 'node:', 'smol-toml'] },
   ops: {
     from: [
       ...['agent/proto/gen', 'db', 'domain', 'gateway/last-hop', 'integrations/payments', 'integrations/registry'],
