@@ -57,6 +57,8 @@ async function packTypescript() {
 async function packMcp() {
   const folder = stage('mcp');
   await build({
+    // Comments in the bundle name files from here.
+    absWorkingDir: root,
     entryPoints: [path.join(here, 'mcp/src/main.ts')],
     outfile: path.join(folder, 'dist/main.js'),
     bundle: true,
