@@ -9,7 +9,7 @@ RUN npm ci
 COPY . .
 # With the same Node that reads the agent's code cache in a sandbox.
 RUN node_modules/.bin/node agent/build.mjs && node_modules/.bin/node worker/build-workflow-bundle.ts \
-  && node_modules/.bin/node gateway/pages/build.mjs
+  && node_modules/.bin/node gateway/pages/build.mjs && node_modules/.bin/node clients/build.mjs
 # Leaves out npm packages and folders that are only for builds or development, and the embedded Postgres, which is an optional npm
 # dependency because each of its packages is for one processor. Operator commands use parts of ops/local-stack and ops/setup.
 RUN npm prune --omit=dev \

@@ -7,6 +7,7 @@ import { access } from './plugins/access.ts';
 import { audit } from './plugins/audit.ts';
 import { authentication } from './plugins/authentication.ts';
 import { bodies } from './plugins/bodies.ts';
+import { clientPackages } from './plugins/client-packages.ts';
 import { codecServer } from './plugins/codec-server.ts';
 import { draining } from './plugins/draining.ts';
 import { errors, onFrameworkError, onMalformedRequest } from './plugins/errors.ts';
@@ -75,6 +76,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     accessTokens: deps.codecAccessTokens,
     webUiOrigin: settings.TEMPORAL_UI_URL ? new URL(settings.TEMPORAL_UI_URL).origin : null,
   });
+  app.register(clientPackages, { settings });
   app.register(pagesForPeople, deps);
   app.register(async (api) => {
     for (const route of routes) route(api as unknown as Api, deps);

@@ -16,6 +16,7 @@ import type { PlatformRegistry } from '../integrations/registry/platform-registr
 import type { WebhookKeys } from '../integrations/webhooks/keys.ts';
 import type { Settings } from '../platform/config/settings.ts';
 import type { TaskQueueAge } from '../platform/temporal/task-queue-ages.ts';
+import type { ListCursors } from './list-cursors.ts';
 import type { IdentityProviders } from './routes/accounts/oidc/identity-providers.ts';
 import type { PendingSignIns } from './routes/accounts/oidc/pending-sign-ins.ts';
 import type { AccessTokens } from './routes/accounts/sign-in/access-tokens.ts';
@@ -47,6 +48,7 @@ export interface ApiDependencies {
   registry: PlatformRegistry | null;
   /** Null: not configured. */
   paymentProcessor: PaymentProcessor | null;
+  listCursors: ListCursors;
   cardLinks: CardLinks;
   sandboxAgents: SandboxAgents;
   executionEndWatch: ExecutionEndWatch;

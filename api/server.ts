@@ -18,6 +18,7 @@ import { createTemporalClient } from '../platform/temporal/client.ts';
 import { EncryptionCodec } from '../platform/temporal/payload-codec.ts';
 import { readTaskQueueAges } from '../platform/temporal/task-queue-ages.ts';
 import { createApp } from './app.ts';
+import { ListCursors } from './list-cursors.ts';
 import { createApiLogger } from './plugins/request-logs.ts';
 import { IdentityProviders } from './routes/accounts/oidc/identity-providers.ts';
 import { PendingSignIns } from './routes/accounts/oidc/pending-sign-ins.ts';
@@ -62,6 +63,7 @@ const app = createApp({
   sealRegistryPassword: secrets.sealRegistryPassword,
   registry: PlatformRegistry.of(settings),
   paymentProcessor: PaymentProcessor.of(settings),
+  listCursors: new ListCursors(secrets.listCursorKeys),
   cardLinks: new CardLinks(secrets.cardLinkKeys),
   sandboxAgents,
   executionEndWatch,

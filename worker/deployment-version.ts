@@ -1,14 +1,11 @@
-import { readFileSync } from 'node:fs';
-import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { WorkerDeploymentVersion } from '@temporalio/common';
 import type { Logger } from 'pino';
+import { releaseVersion } from '../platform/config/release.ts';
 import type { Settings } from '../platform/config/settings.ts';
 import { WorkerDeployment } from '../platform/temporal/worker-deployment.ts';
 import { hashSources } from './workflow-bundle.ts';
-
-const root = path.resolve(import.meta.dirname, '..');
 
 /**
  * The version of this code's workers. Its build id consists of the release's number and a hash of the workflows'
@@ -19,8 +16,7 @@ export function workerVersion({
   PLATFORM_WORKER_DEPLOYMENT: deploymentName,
 }: Pick<Settings, 'PLATFORM_WORKER_DEPLOYMENT'>): WorkerDeploymentVersion | null {
   if (!deploymentName) return null;
-  const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8'));
-  return { deploymentName, buildId: `${version}-${hashSources().slice(0, 12)}` };
+  return { deploymentName, buildId: `${releaseVersion}-${hashSources().slice(0, 12)}` };
 }
 
 /**

@@ -91,7 +91,8 @@ export function createImageImportActivities({ orm, plans, secrets, settings, reg
       };
     } catch (error) {
       const failure = attempt.isOver ? final('import_over', 'The import is over') : toImportFailure(error);
-      await attempt.end(attempt.isOver ? null : `failed: ${failure.message}`);
+      if (!attempt.isOver && !context.cancellationSignal.aborted) attempt.fail(failure.message);
+      await attempt.end(null);
       context.cancellationSignal.throwIfAborted();
       throw failure;
     }
@@ -199,6 +200,7 @@ class Attempt {
   readonly #timer: NodeJS.Timeout;
   #progress: ImportProgress | null = null;
   #lines: string[] = [];
+  #error: string | null = null;
   #percentage = 0;
   #bytesSent = 0;
   #bytesRecorded = 0;
@@ -224,9 +226,15 @@ class Attempt {
     this.#progress = progress;
   }
 
+  /** @param reason shown as the error of the job until an attempt succeeds */
+  fail(reason: string): void {
+    this.note(`failed: ${reason}`);
+    this.#error = reason.replaceAll('\0', '');
+  }
+
   /**
    * Writes the latest progress.
-   * @param line the newest line of the log; null: another worker owns the row now
+   * @param line the newest line of the log
    */
   async end(line: string | null): Promise<void> {
     clearInterval(this.#timer);
@@ -243,7 +251,9 @@ class Attempt {
     const newBytes = this.#bytesSent - this.#bytesRecorded;
     this.#bytesRecorded += newBytes;
     this.#writing = this.#writing
-      .then(() => recordImportProgress(this.#orm.em, this.#jobId, { percentage, newLines, newBytes }))
+      .then(() =>
+        recordImportProgress(this.#orm.em, this.#jobId, { percentage, newLines, newBytes, error: this.#error }),
+      )
       .then((isActive) => {
         if (isActive) return;
         this.isOver = true;

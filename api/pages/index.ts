@@ -59,6 +59,7 @@ function serveFirstPage(app: FastifyInstance, { settings }: ApiDependencies): vo
 <li><a href="/guide">Guide</a>: how to use and operate the platform, beginning with the <a href="/guide/quick-start">quick start</a></li>
 <li><a href="/docs">Reference of the API</a> (<a href="/openapi.json">OpenAPI document</a>)</li>
 ${temporal ? html`<li><a href="${temporal}">Temporal Web UI</a>: every sandbox as a workflow, for operators</li>\n` : null}<li>Each sandbox has its own domain: <code>&lt;sandbox&gt;.${settings.PLATFORM_BASE_DOMAIN}</code></li>
+<li><a href="/clients">Clients</a> for TypeScript, Python, the command line and AI agents</li>
 <li><a href="/readyz">Is it ready?</a></li>
 </ul>
 <h2>A key</h2>

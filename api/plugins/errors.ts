@@ -198,10 +198,17 @@ function boundedDetails(details: readonly ErrorDetail[]): ErrorDetail[] {
     .map(({ path, reason }) => ({ path: shortened(path, maxPathLength), reason: shortened(reason, maxReasonLength) }));
 }
 
-/** The details as one sentence. @param total the number of all details, including those that were left out */
-export function detailsText(details: readonly ErrorDetail[], total = details.length): string {
+/**
+ * The details as one sentence.
+ * @param more.total the number of all details, including those that were left out
+ * @param more.whole what a detail without a path is about
+ */
+export function detailsText(
+  details: readonly ErrorDetail[],
+  { total = details.length, whole = 'The request' }: { total?: number; whole?: string | undefined } = {},
+): string {
   const bounded = boundedDetails(details);
-  const texts = bounded.map(({ path, reason }) => (path === '' ? reason : `${path}: ${reason}`));
+  const texts = bounded.map(({ path, reason }) => `${path || whole} ${reason}`);
   if (total > bounded.length) texts.push(`and ${total - bounded.length} more`);
   return shortened(texts.join('; '), maxMessageLength);
 }

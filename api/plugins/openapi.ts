@@ -4,6 +4,7 @@ import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-pro
 import type { z } from 'zod';
 import { defaultJsonBounds } from '../../domain/json-bounds.ts';
 import { apiUrl } from '../../platform/config/public-urls.ts';
+import { releaseVersion } from '../../platform/config/release.ts';
 import type { Settings } from '../../platform/config/settings.ts';
 import { completeDocument, optionalBodyMark } from '../openapi/document.ts';
 
@@ -27,7 +28,7 @@ export const openapi = fp<{ settings: Settings }>(
             '`account_root`, an `operator` of the platform) and on whose objects it works (`none`; the ' +
             "caller's `own`; `by_role`: the caller's own, " +
             'or for an account root all of the account; all of the `account`; `everything`). Any other object is 404.',
-          version: '0.1.0',
+          version: releaseVersion,
           license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
         },
         servers: [{ url: apiUrl(settings) }],

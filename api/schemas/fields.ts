@@ -74,7 +74,7 @@ export function counted<T extends z.ZodType>(max: number, members: string, schem
   return z.preprocess((value, context) => {
     const count = value !== null && typeof value === 'object' ? Object.keys(value).length : 0;
     if (count <= max) return value;
-    context.addIssue({ code: 'custom', message: `has more than ${max} ${members}` });
+    context.addIssue({ code: 'custom', message: `must have at most ${max} ${members}` });
     return z.NEVER;
   }, schema);
 }

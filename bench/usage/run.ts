@@ -52,7 +52,7 @@ try {
   );
   const byMetadata = await series(() => readUsageGroups(orm.em, of, window, { metadataKey: 'team' }, end), 50);
   const byDay = await series(() => readUsageByDay(orm.em, of, window, end), 50);
-  const list = await series(() => listUsageEvents(orm.em, of, {}, window, { limit: 50, offset: 0 }), 50);
+  const list = await series(() => listUsageEvents(orm.em, of, {}, window, { limit: 50, offset: 0, after: null }), 50);
   const exact = await equalsRawSum(start, end);
   const rollUp = await timed(async () => {
     await orm.em.fork().execute(

@@ -5,7 +5,7 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId, ApiKeyId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
-import { containing, type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { containing, type ListedTable, type Listing, type ListPage, readOne, readPage } from '../core/page.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { ApiKey } from './api-key.entity.ts';
@@ -34,7 +34,7 @@ export interface ApiKeyFilter {
 const listed: ListedTable = {
   table: 'api_keys',
   alias: 'k',
-  key: 'key_id',
+  key: ['key_id'],
   beside: selectPerson('o', 'owner'),
   joins: 'join users o on o.user_id = k.user_id',
   nullable: ['last_used_at'],
@@ -55,13 +55,13 @@ export async function listApiKeyViews(
   scope: Scope,
   filter: ApiKeyFilter,
   listing: Listing<(typeof apiKeySortColumns)[number]>,
-): Promise<{ views: ApiKeyView[]; total: number }> {
+): Promise<ListPage & { views: ApiKeyView[] }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'k', 'user_id')];
   if (filter.userId) conditions.push({ sql: 'k.user_id = ?', values: [filter.userId] });
   if (filter.isActive !== undefined) conditions.push({ sql: 'k.is_active = ?', values: [filter.isActive] });
   if (filter.search) conditions.push(containing(['k.name'], filter.search));
-  const { rows, total } = await readPage<ViewRow>(em, listed, conditions, listing);
-  return { views: rows.map((row) => readView(em, row)), total };
+  const { rows, ...page } = await readPage<ViewRow>(em, listed, conditions, listing);
+  return { views: rows.map((row) => readView(em, row)), ...page };
 }
 
 /**

@@ -2,7 +2,7 @@ import { AsyncLocalStorage } from 'node:async_hooks';
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, SessionId, UserId } from '../../domain/ids.ts';
 import { newId } from '../core/new-id.ts';
-import { containing, type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { containing, type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 
@@ -105,7 +105,7 @@ export interface AuditFilter {
 const listed: ListedTable = {
   table: 'audit_events',
   alias: 'e',
-  key: 'event_id',
+  key: ['event_id'],
 };
 
 export async function listAuditEvents(
@@ -113,15 +113,15 @@ export async function listAuditEvents(
   scope: Scope,
   filter: AuditFilter,
   listing: Listing,
-): Promise<{ events: AuditEvent[]; total: number }> {
+): Promise<ListPage & { events: AuditEvent[] }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'e', 'actor_user_id')];
   if (filter.from) conditions.push({ sql: 'e.created_at >= ?', values: [filter.from] });
   if (filter.to) conditions.push({ sql: 'e.created_at <= ?', values: [filter.to] });
   if (filter.actorUserId) conditions.push({ sql: 'e.actor_user_id = ?', values: [filter.actorUserId] });
   if (filter.objectId) conditions.push({ sql: 'e.object_id = ?', values: [filter.objectId] });
   if (filter.action) conditions.push(containing(['e.action'], filter.action));
-  const { rows, total } = await readPage<AuditRow>(em, listed, conditions, listing);
-  return { events: rows.map(readEvent), total };
+  const { rows, ...page } = await readPage<AuditRow>(em, listed, conditions, listing);
+  return { events: rows.map(readEvent), ...page };
 }
 
 interface AuditRow {

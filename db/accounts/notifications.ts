@@ -1,7 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { notFound } from '../../domain/errors.ts';
 import { newId } from '../core/new-id.ts';
-import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
@@ -24,7 +24,7 @@ export interface NotificationFilter {
   type?: string | undefined;
 }
 
-const listed: ListedTable = { table: 'notifications', alias: 'n', key: 'id' };
+const listed: ListedTable = { table: 'notifications', alias: 'n', key: ['id'] };
 
 /** A page of a user's notifications, and the number of all unread ones, regardless of the filter. */
 export async function listNotifications(
@@ -32,15 +32,15 @@ export async function listNotifications(
   scope: Scope,
   filter: NotificationFilter,
   listing: Listing,
-): Promise<{ notifications: Notification[]; total: number; unread: number }> {
+): Promise<ListPage & { notifications: Notification[]; unread: number }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'n', 'user_id')];
   if (filter.isRead !== undefined) conditions.push({ sql: 'n.is_read = ?', values: [filter.isRead] });
   if (filter.type) conditions.push({ sql: 'n.type = ?', values: [filter.type] });
-  const [{ rows, total }, unread] = await Promise.all([
+  const [{ rows, ...page }, unread] = await Promise.all([
     readPage<EntityRow<Notification>>(em, listed, conditions, listing),
     em.fork().count(Notification, { ...entitiesWithin(scope, 'userId'), isRead: false }),
   ]);
-  return { notifications: rows.map((row) => readRow(em, Notification, row)), total, unread };
+  return { notifications: rows.map((row) => readRow(em, Notification, row)), ...page, unread };
 }
 
 /** @throws {AppError} `not_found` */

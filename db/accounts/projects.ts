@@ -3,7 +3,7 @@ import { AppError, notFound } from '../../domain/errors.ts';
 import type { AccountId, ProjectId, UserId } from '../../domain/ids.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
-import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readOne, readPage } from '../core/page.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { Sandbox } from '../sandboxes/sandbox.entity.ts';
@@ -22,7 +22,7 @@ export interface ProjectView {
 const listed: ListedTable = {
   table: 'projects',
   alias: 'p',
-  key: 'project_id',
+  key: ['project_id'],
   beside: `${selectPerson('o', 'owner')}, ${selectPerson('r', 'root')},
            (select count(*)::int from sandboxes s
              where s.project_id = p.project_id and s.deleted_at is null) as sandbox_count`,
@@ -48,11 +48,11 @@ export async function listProjectViews(
   scope: Scope,
   filter: { ownerUserId?: UserId | undefined },
   listing: Listing,
-): Promise<{ views: ProjectView[]; total: number }> {
+): Promise<ListPage & { views: ProjectView[] }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'p')];
   if (filter.ownerUserId) conditions.push({ sql: 'p.owner_user_id = ?', values: [filter.ownerUserId] });
-  const { rows, total } = await readPage<ViewRow>(em, listed, conditions, listing);
-  return { views: rows.map((row) => readView(em, row)), total };
+  const { rows, ...page } = await readPage<ViewRow>(em, listed, conditions, listing);
+  return { views: rows.map((row) => readView(em, row)), ...page };
 }
 
 /** The project for new and evicted sandboxes of a user. */

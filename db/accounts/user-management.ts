@@ -5,7 +5,7 @@ import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { newId } from '../core/new-id.ts';
 import { requestStart } from '../core/outbox.ts';
-import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { lockAdmins, requireAnAdmin } from './admins.ts';
@@ -44,7 +44,7 @@ export interface UserChange {
   isRootUser?: boolean | undefined;
 }
 
-const listed: ListedTable = { table: 'users', alias: 'u', key: 'user_id' };
+const listed: ListedTable = { table: 'users', alias: 'u', key: ['user_id'] };
 
 /** A page of the users that a caller may see. */
 export async function listUsers(
@@ -52,11 +52,11 @@ export async function listUsers(
   scope: Scope,
   filter: { status?: User['status'] | undefined },
   listing: Listing,
-): Promise<{ users: User[]; total: number }> {
+): Promise<ListPage & { users: User[] }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'u', 'user_id')];
   if (filter.status) conditions.push({ sql: 'u.status = ?', values: [filter.status] });
-  const { rows, total } = await readPage<EntityRow<User>>(em, listed, conditions, listing);
-  return { users: rows.map((row) => readRow(em, User, row)), total };
+  const { rows, ...page } = await readPage<EntityRow<User>>(em, listed, conditions, listing);
+  return { users: rows.map((row) => readRow(em, User, row)), ...page };
 }
 
 /**

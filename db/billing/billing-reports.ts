@@ -16,7 +16,7 @@ interface RunningPeriod {
   changes: Invoice[];
 }
 
-const everyInvoice = { sortBy: 'created_at', sortOrder: 'desc', limit: 100, offset: 0 } as const;
+const everyInvoice = { sortBy: 'created_at', sortOrder: 'desc', limit: 100, offset: 0, after: null } as const;
 
 /** Null: the account has no subscription. */
 export async function readRunningPeriod(

@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { LimitType, ThresholdType } from '../../domain/billing/budget.ts';
 import { type Amount, decimal, inUnits } from '../../domain/billing/money.ts';
 import type { AccountId } from '../../domain/ids.ts';
-import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readOne, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type Scope, withinScope } from '../core/scope.ts';
 
@@ -29,15 +29,15 @@ export interface BudgetMessage {
   createdAt: Date;
 }
 
-const listed: ListedTable = { table: 'budget_messages', alias: 'm', key: 'id' };
+const listed: ListedTable = { table: 'budget_messages', alias: 'm', key: ['id'] };
 
 export async function listBudgetMessages(
   em: EntityManager,
   scope: Scope,
   listing: Listing,
-): Promise<{ messages: BudgetMessage[]; total: number }> {
-  const { rows, total } = await readPage<MessageRow>(em, listed, [withinScope(scope, 'm')], listing);
-  return { messages: rows.map(toBudgetMessage), total };
+): Promise<ListPage & { messages: BudgetMessage[] }> {
+  const { rows, ...page } = await readPage<MessageRow>(em, listed, [withinScope(scope, 'm')], listing);
+  return { messages: rows.map(toBudgetMessage), ...page };
 }
 
 /** Null: the message does not exist any more. */

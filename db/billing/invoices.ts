@@ -4,7 +4,7 @@ import type { PricedUsage } from '../../domain/billing/late-usage.ts';
 import { type Amount, decimal, inUnits } from '../../domain/billing/money.ts';
 import type { Plan } from '../../domain/billing/plans.ts';
 import type { AccountId, InvoiceId, PlanChangeId } from '../../domain/ids.ts';
-import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 
@@ -46,7 +46,7 @@ export interface Invoice {
 const listed = {
   table: 'invoices',
   alias: 'v',
-  key: 'invoice_id',
+  key: ['invoice_id'],
   beside: `trim_scale(v.tax_rate)::text as trimmed_tax_rate, p.payment_intent_id, p.payment_method_id,
     (select coalesce(jsonb_agg(jsonb_build_object('type', l.type, 'description', l.description,
             'quantity', trim_scale(l.quantity)::text, 'unitPrice', trim_scale(l.unit_price)::text, 'amount', l.amount::text)
@@ -60,9 +60,9 @@ export async function listInvoices(
   scope: Scope,
   listing: Listing,
   conditions: readonly SqlCondition[] = [],
-): Promise<{ invoices: Invoice[]; total: number }> {
-  const { rows, total } = await readPage<InvoiceRow>(em, listed, [withinScope(scope, 'v'), ...conditions], listing);
-  return { invoices: rows.map(toInvoice), total };
+): Promise<ListPage & { invoices: Invoice[] }> {
+  const { rows, ...page } = await readPage<InvoiceRow>(em, listed, [withinScope(scope, 'v'), ...conditions], listing);
+  return { invoices: rows.map(toInvoice), ...page };
 }
 
 /** Null: there is none. @param lock until the transaction ends */

@@ -6,7 +6,7 @@ import type { AccountId } from '../../domain/ids.ts';
 import { recordAudit } from '../accounts/audit-events.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { newId } from '../core/new-id.ts';
-import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readOne, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type Scope, withinScope } from '../core/scope.ts';
 import { signalPaymentPossible } from './billing-signals.ts';
@@ -115,16 +115,16 @@ const listed: ListedTable = {
   table: `(select t.*, (-e.amount)::text as amount from ledger_transactions t
              join ledger_entries e on e.transaction_id = t.transaction_id and e.ledger_account = 'balance')`,
   alias: 'c',
-  key: 'transaction_id',
+  key: ['transaction_id'],
 };
 
 export async function listBalanceChanges(
   em: EntityManager,
   scope: Scope,
   listing: Listing,
-): Promise<{ changes: BalanceChange[]; total: number }> {
-  const { rows, total } = await readPage<BalanceRow>(em, listed, [withinScope(scope, 'c')], listing);
-  return { changes: rows.map(toBalanceChange), total };
+): Promise<ListPage & { changes: BalanceChange[] }> {
+  const { rows, ...page } = await readPage<BalanceRow>(em, listed, [withinScope(scope, 'c')], listing);
+  return { changes: rows.map(toBalanceChange), ...page };
 }
 
 export async function findBalanceChange(em: EntityManager, transactionId: string): Promise<BalanceChange | null> {

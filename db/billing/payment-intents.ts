@@ -11,7 +11,7 @@ import { type ChargeStatus, toChargeOutcome } from '../../domain/billing/payment
 import { notFound } from '../../domain/errors.ts';
 import type { AccountId } from '../../domain/ids.ts';
 import { recordEvent } from '../core/events.ts';
-import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readOne, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
 import { markPaid } from './invoice-payments.ts';
@@ -39,7 +39,7 @@ export interface PaymentIntent {
 const listed: ListedTable = {
   table: 'payment_intents',
   alias: 'i',
-  key: 'payment_intent_id',
+  key: ['payment_intent_id'],
 };
 
 /** @param type only charges of this type */
@@ -48,11 +48,11 @@ export async function listPaymentIntents(
   scope: Scope,
   type: string | undefined,
   listing: Listing,
-): Promise<{ intents: PaymentIntent[]; total: number }> {
+): Promise<ListPage & { intents: PaymentIntent[] }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'i')];
   if (type !== undefined) conditions.push({ sql: 'i.intent_type = ?', values: [type] });
-  const { rows, total } = await readPage<IntentRow>(em, listed, conditions, listing);
-  return { intents: rows.map(toPaymentIntent), total };
+  const { rows, ...page } = await readPage<IntentRow>(em, listed, conditions, listing);
+  return { intents: rows.map(toPaymentIntent), ...page };
 }
 
 /** @throws {AppError} `not_found` */

@@ -11,7 +11,7 @@ import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { newId } from '../core/new-id.ts';
 import { requestStart } from '../core/outbox.ts';
-import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type Scope, withinScope } from '../core/scope.ts';
 import { issue, voidInvoice } from './invoice-payments.ts';
@@ -273,15 +273,15 @@ interface SubscriptionChange {
   changedAt: Date;
 }
 
-const listed: ListedTable = { table: 'subscription_changes', alias: 'c', key: 'change_id' };
+const listed: ListedTable = { table: 'subscription_changes', alias: 'c', key: ['change_id'] };
 
 export async function listSubscriptionChanges(
   em: EntityManager,
   scope: Scope,
   listing: Listing,
-): Promise<{ changes: SubscriptionChange[]; total: number }> {
+): Promise<ListPage & { changes: SubscriptionChange[] }> {
   const byTime = { ...listing, sortBy: 'changed_at' } as const;
-  const { rows, total } = await readPage<SubscriptionChangeRow>(em, listed, [withinScope(scope, 'c')], byTime);
+  const { rows, ...page } = await readPage<SubscriptionChangeRow>(em, listed, [withinScope(scope, 'c')], byTime);
   const changes = rows.map((row) => ({
     changeId: row.change_id,
     accountId: row.account_id,
@@ -295,7 +295,7 @@ export async function listSubscriptionChanges(
     invoiceId: row.invoice_id,
     changedAt: new Date(row.changed_at),
   }));
-  return { changes, total };
+  return { changes, ...page };
 }
 
 interface SubscriptionChangeRow {

@@ -1,5 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import { query } from './query.ts';
+import { readProperty } from './read-row.ts';
 import { joinConditions, type SqlCondition } from './scope.ts';
 
 /** Matching rows above this number are not counted, because that would read all of them for each page. */
@@ -9,24 +10,38 @@ export const maxCountedRows = 10_000;
 export interface Listing<Column extends string = 'created_at'> {
   sortBy: Column;
   sortOrder: 'asc' | 'desc';
-  /** The maximum number of rows, and the number of rows to skip before them. */
+  /** The maximum number of rows. */
   limit: number;
+  /** The number of rows before them. With `after`, it is not used. */
   offset: number;
+  /**
+   * The row before them. Unlike an offset, it finds the same next row when rows before it come and go. Null: they are
+   * found by `offset`.
+   */
+  after: ListPosition | null;
 }
 
-/**
- * A table whose rows people list and read, with additional shown columns. All of it is the platform's own SQL, never a
- * caller's.
- */
-export interface ListedTable {
-  table: string;
+/** The place of a row in the order of a list. The row itself need not exist any more. */
+export interface ListPosition {
+  /** The row's value of the column that the list is sorted by, as Postgres sends it. */
+  value: string | null;
+  /** The row's values of the key. */
+  key: string[];
+}
+
+/** A page of a list without its rows. */
+export interface ListPage {
+  /** The number of rows of the whole list; at most one above `maxCountedRows`. */
+  total: number;
+  /** The last row of the page. Null: no row follows. */
+  next: ListPosition | null;
+}
+
+/** The table of a list, and what its order depends on. */
+export interface OrderedTable {
   alias: string;
-  /** Unique. It determines the order of equal rows. */
-  key: string;
-  /** Expressions that are selected in addition to the table's own columns. */
-  beside?: string;
-  /** Joins that neither add nor remove rows. */
-  joins?: string;
+  /** Unique columns that are not null. They determine the order of equal rows. */
+  key: readonly string[];
   /**
    * Columns to sort by that may be null. Null is last in both directions. Other columns sort in the order of their
    * index.
@@ -35,35 +50,83 @@ export interface ListedTable {
 }
 
 /**
- * A page of the rows that meet all conditions, and the number of such rows, which is at most one above
- * `maxCountedRows`. The page is selected before the joins, so
- * that its cost does not grow with the table.
+ * A table whose rows people list and read, with additional shown columns. All of it is the platform's own SQL, never a
+ * caller's.
  */
+export interface ListedTable extends OrderedTable {
+  table: string;
+  /** Expressions that are selected in addition to the table's own columns. */
+  beside?: string;
+  /** Joins that neither add nor remove rows. */
+  joins?: string;
+}
+
+/**
+ * The order of a list, and the condition for the rows of a page. Select one row more than `limit`, so that `endPage`
+ * sees whether others follow.
+ */
+export function startPage(
+  { alias, key, nullable }: OrderedTable,
+  { sortBy, sortOrder, limit, offset, after }: Listing<string>,
+): { order: string; limited: SqlCondition; following: SqlCondition[] } {
+  const column = `${alias}.${sortBy}`;
+  const keys = key.map((name) => `${alias}.${name}`).join(', ');
+  const mayBeNull = nullable?.includes(sortBy) ?? false;
+  return {
+    order: `order by ${column} ${sortOrder}${mayBeNull ? ' nulls last' : ''}, ${keys}`,
+    limited: { sql: 'limit ? offset ?', values: [limit + 1, after ? 0 : offset] },
+    following: after ? [follow(after)] : [],
+  };
+
+  function follow({ value, key: last }: ListPosition): SqlCondition {
+    const sameButLater = `(${keys}) > (${last.map(() => '?').join(', ')})`;
+    if (value === null) return { sql: `${column} is null and ${sameButLater}`, values: last };
+    const beyond = sortOrder === 'asc' ? '>' : '<';
+    // The first comparison is the range that an index reads. The second removes the rows that a page has shown.
+    const range = `${column} ${beyond}= ? and (${column} ${beyond} ? or ${sameButLater})`;
+    return { sql: mayBeNull ? `(${range} or ${column} is null)` : range, values: [value, value, ...last] };
+  }
+}
+
+/** Cuts rows to a page. @returns its last row, if others follow */
+export function endPage<Row extends object>(
+  { key }: OrderedTable,
+  { sortBy, limit }: Listing<string>,
+  selected: readonly Row[],
+): { rows: Row[]; next: ListPosition | null } {
+  const rows = selected.slice(0, limit);
+  const last = rows.at(-1);
+  if (!last || selected.length === rows.length) return { rows, next: null };
+  const value = readProperty(last, sortBy) as string | null;
+  return { rows, next: { value, key: key.map((name) => readProperty(last, name) as string) } };
+}
+
+/** A page of the rows that meet all conditions. It is selected before the joins, so its cost does not grow with them. */
 export async function readPage<Row extends object>(
   em: EntityManager,
   listed: ListedTable,
   conditions: readonly SqlCondition[],
   listing: Listing<string>,
-): Promise<{ rows: Row[]; total: number }> {
-  const { table, alias, key } = listed;
+): Promise<ListPage & { rows: Row[] }> {
+  const { table, alias, joins = '' } = listed;
+  const { order, limited, following } = startPage(listed, listing);
   const where = joinConditions(conditions);
-  const nulls = listed.nullable?.includes(listing.sortBy) ? ' nulls last' : '';
-  const order = `order by ${alias}.${listing.sortBy} ${listing.sortOrder}${nulls}, ${alias}.${key}`;
-  const matching = `${table} ${alias} where ${where.sql}`;
-  const [rows, [counted]] = await Promise.all([
+  const shown = joinConditions([...conditions, ...following]);
+  const [selected, [counted]] = await Promise.all([
     query<Row>(
       em,
       `select ${formatColumns(listed)}
-         from (select * from ${matching} ${order} limit ? offset ?) ${alias} ${listed.joins ?? ''} ${order}`,
-      [...where.values, listing.limit, listing.offset],
+         from (select * from ${table} ${alias} where ${shown.sql} ${order} ${limited.sql}) ${alias} ${joins} ${order}`,
+      [...shown.values, ...limited.values],
     ),
     query<{ total: number }>(
       em,
-      `select count(*)::int as total from (select 1 from ${matching} limit ${maxCountedRows + 1}) counted`,
+      `select count(*)::int as total
+         from (select 1 from ${table} ${alias} where ${where.sql} limit ${maxCountedRows + 1}) counted`,
       where.values,
     ),
   ]);
-  return { rows, total: counted!.total };
+  return { ...endPage(listed, listing, selected), total: counted!.total };
 }
 
 /** The row that meets all conditions, with the additional columns of a list. */

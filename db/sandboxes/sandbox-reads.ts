@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { ProjectId, SandboxId, UserId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
 import { joinAccountRoot, type Person, type PersonRow, readPerson, selectPerson } from '../accounts/people.ts';
-import { containing, type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { containing, type ListedTable, type Listing, type ListPage, readOne, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
@@ -38,7 +38,7 @@ export const sandboxSortColumns = ['created_at', 'updated_at', 'started_at', 'na
 const listed = {
   table: 'sandboxes',
   alias: 's',
-  key: 'sandbox_id',
+  key: ['sandbox_id'],
   beside: `p.name as project_name, t.template_id is not null as template_exists,
            h.public_address as host_address, ${selectPerson('o', 'owner')}`,
   joins: `join projects p on p.project_id = s.project_id
@@ -72,14 +72,14 @@ export async function listSandboxViews(
   scope: Scope,
   filter: SandboxFilter,
   listing: Listing<(typeof sandboxSortColumns)[number]>,
-): Promise<{ views: SandboxView[]; total: number }> {
+): Promise<ListPage & { views: SandboxView[] }> {
   const conditions: SqlCondition[] = [
     withinScope(scope, 's'),
     { sql: 's.deleted_at is null', values: [] },
     ...filters(filter),
   ];
-  const { rows, total } = await readPage<ListedRow>(em, listed, conditions, listing);
-  return { views: rows.map((row) => readView(em, row)), total };
+  const { rows, ...page } = await readPage<ListedRow>(em, listed, conditions, listing);
+  return { views: rows.map((row) => readView(em, row)), ...page };
 }
 
 export interface SandboxStats {

@@ -4,7 +4,7 @@ import type { ImportJobId, TemplateId } from '../../domain/ids.ts';
 import { deriveRegistryProject } from '../../domain/templates/image.ts';
 import { activeImportStatuses, type ImportStatus, maxImportRetries } from '../../domain/templates/import-jobs.ts';
 import { requestSignal, requestStart } from '../core/outbox.ts';
-import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
@@ -15,7 +15,7 @@ import { changeTemplate, type TemplateCaller } from './template-changes.ts';
 const listed: ListedTable = {
   table: 'import_jobs',
   alias: 'j',
-  key: 'job_id',
+  key: ['job_id'],
 };
 
 /** The number of finished jobs that are kept for a template. */
@@ -121,13 +121,13 @@ export async function listImportJobs(
   scope: Scope,
   filter: ImportFilter,
   listing: Listing,
-): Promise<{ jobs: ImportJob[]; total: number }> {
+): Promise<ListPage & { jobs: ImportJob[] }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'j')];
   if (filter.status === 'ongoing') conditions.push({ sql: "j.status in ('pending', 'running')", values: [] });
   else conditions.push({ sql: 'j.status = ?', values: [filter.status] });
   if (filter.templateId) conditions.push({ sql: 'j.template_id = ?', values: [filter.templateId] });
-  const { rows, total } = await readPage<EntityRow<ImportJob>>(em, listed, conditions, listing);
-  return { jobs: rows.map((row) => readRow(em, ImportJob, row)), total };
+  const { rows, ...page } = await readPage<EntityRow<ImportJob>>(em, listed, conditions, listing);
+  return { jobs: rows.map((row) => readRow(em, ImportJob, row)), ...page };
 }
 
 /** @throws {AppError} `not_found` */

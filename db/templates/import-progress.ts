@@ -80,12 +80,13 @@ export async function beginImportAttempt(
  * Records the progress of an import. The percentage never falls, because a repeated attempt already has the blobs of
  * the previous one.
  * @param progress.newBytes sent to the registry since the last record; they are leftovers until the import is complete
+ * @param progress.error why the attempt has failed. Null: the error of the attempt before stays
  * @returns false when the job has ended, and the attempt must end
  */
 export async function recordImportProgress(
   em: EntityManager,
   jobId: ImportJobId,
-  progress: { percentage: number; newLines: readonly string[]; newBytes: number },
+  progress: { percentage: number; newLines: readonly string[]; newBytes: number; error: string | null },
 ): Promise<boolean> {
   await addLeftovers(em.fork(), jobId, progress.newBytes);
   const text = progress.newLines.map((line) => `${line}\n`).join('');
@@ -93,9 +94,13 @@ export async function recordImportProgress(
     em.fork(),
     `update import_jobs set progress_percentage = greatest(progress_percentage, ?),
             skopeo_logs = right(skopeo_logs || ?::text, ${maxLogLength}),
-            last_log_message = coalesce(?::text, last_log_message), updated_at = now()
+            last_log_message = coalesce(?::text, last_log_message),
+            error_message = coalesce(?::text, error_message), updated_at = now()
       where job_id = ? and status = 'running' returning 1`,
-    [Math.min(99, progress.percentage), text, progress.newLines.at(-1)?.slice(0, maxMessageLength) ?? null, jobId],
+    [
+      ...[Math.min(99, progress.percentage), text, progress.newLines.at(-1)?.slice(0, maxMessageLength) ?? null],
+      ...[progress.error?.slice(0, maxMessageLength) ?? null, jobId],
+    ],
   );
   return rows.length > 0;
 }

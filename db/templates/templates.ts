@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import { AppError } from '../../domain/errors.ts';
 import { type AccountId, isId, type TemplateId, type UserId } from '../../domain/ids.ts';
 import { type Person, type PersonRow, readPerson, selectPerson } from '../accounts/people.ts';
-import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readOne, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { type Scope, type SqlCondition, withinScope } from '../core/scope.ts';
@@ -43,7 +43,7 @@ const usable =
 const listed: ListedTable = {
   table: 'templates',
   alias: 't',
-  key: 'template_id',
+  key: ['template_id'],
   beside: selectPerson('o', 'owner'),
   joins: 'left join users o on o.user_id = t.owner_user_id',
 };
@@ -117,14 +117,14 @@ export async function listTemplateViews(
   scope: Scope,
   filter: TemplateFilter,
   listing: Listing,
-): Promise<{ views: TemplateView[]; total: number }> {
+): Promise<ListPage & { views: TemplateView[] }> {
   const conditions: SqlCondition[] = [visible(scope)];
   if (filter.status) conditions.push({ sql: 't.status = ?', values: [filter.status] });
   if (filter.visibility) conditions.push({ sql: 't.visibility = ?', values: [filter.visibility] });
   if (filter.name) conditions.push({ sql: 't.name = ?', values: [filter.name] });
   if (filter.usable) conditions.push({ sql: usable, values: [] });
-  const { rows, total } = await readPage<ViewRow>(em, listed, conditions, listing);
-  return { views: rows.map((row) => readView(em, row)), total };
+  const { rows, ...page } = await readPage<ViewRow>(em, listed, conditions, listing);
+  return { views: rows.map((row) => readView(em, row)), ...page };
 }
 
 type ViewRow = EntityRow<Template> & PersonRow<'owner'>;

@@ -5,7 +5,7 @@ import type { Quota, QuotaHolder } from '../../domain/usage/quotas.ts';
 import { type AuditedFields, recordAudit } from '../accounts/audit-events.ts';
 import { User } from '../accounts/user.entity.ts';
 import { lockRow } from '../core/lock-row.ts';
-import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { QuotaAllocation } from './quota-allocation.entity.ts';
@@ -13,7 +13,7 @@ import { QuotaAllocation } from './quota-allocation.entity.ts';
 const listed: ListedTable = {
   table: 'quota_allocations',
   alias: 'a',
-  key: 'allocation_id',
+  key: ['allocation_id'],
 };
 
 /** The allocation of a user or an account that applies now. Null: there is none. */
@@ -30,11 +30,11 @@ export async function listAllocations(
   scope: Scope,
   withInactive: boolean,
   listing: Listing,
-): Promise<{ allocations: QuotaAllocation[]; total: number }> {
+): Promise<ListPage & { allocations: QuotaAllocation[] }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'a', 'user_id')];
   if (!withInactive) conditions.push({ sql: "a.status = 'active'", values: [] });
-  const { rows, total } = await readPage<EntityRow<QuotaAllocation>>(em, listed, conditions, listing);
-  return { allocations: rows.map((row) => readRow(em, QuotaAllocation, row)), total };
+  const { rows, ...page } = await readPage<EntityRow<QuotaAllocation>>(em, listed, conditions, listing);
+  return { allocations: rows.map((row) => readRow(em, QuotaAllocation, row)), ...page };
 }
 
 /**

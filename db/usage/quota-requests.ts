@@ -8,7 +8,7 @@ import { User } from '../accounts/user.entity.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { newId } from '../core/new-id.ts';
-import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, type SqlCondition, scopeTransaction, withinScope } from '../core/scope.ts';
 import { allocateQuota, auditedQuota } from './quota-allocations.ts';
@@ -20,7 +20,7 @@ export type WantedQuota = Quota & { reason: string };
 const listed: ListedTable = {
   table: 'quota_requests',
   alias: 'r',
-  key: 'request_id',
+  key: ['request_id'],
 };
 
 export async function listQuotaRequests(
@@ -28,11 +28,11 @@ export async function listQuotaRequests(
   scope: Scope,
   status: QuotaRequestStatus | undefined,
   listing: Listing,
-): Promise<{ requests: QuotaRequest[]; total: number }> {
+): Promise<ListPage & { requests: QuotaRequest[] }> {
   const conditions: SqlCondition[] = [withinScope(scope, 'r', 'user_id')];
   if (status) conditions.push({ sql: 'r.status = ?', values: [status] });
-  const { rows, total } = await readPage<EntityRow<QuotaRequest>>(em, listed, conditions, listing);
-  return { requests: rows.map((row) => readRow(em, QuotaRequest, row)), total };
+  const { rows, ...page } = await readPage<EntityRow<QuotaRequest>>(em, listed, conditions, listing);
+  return { requests: rows.map((row) => readRow(em, QuotaRequest, row)), ...page };
 }
 
 export function findQuotaRequest(em: EntityManager, scope: Scope, requestId: string): Promise<QuotaRequest | null> {

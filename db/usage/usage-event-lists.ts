@@ -2,7 +2,7 @@ import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, ProjectId, UserId } from '../../domain/ids.ts';
 import { type ResourceType, type UsageType, usageTypeNames, usageTypes } from '../../domain/usage/types.ts';
 import { splitWindow, type UsageWindow } from '../../domain/usage/window.ts';
-import type { Listing } from '../core/page.ts';
+import { endPage, type Listing, type ListPage, type OrderedTable, startPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { joinConditions, type SqlCondition, withinScope } from '../core/scope.ts';
 import { quantity, type UsageOf, units } from './usage-sums.ts';
@@ -41,8 +41,8 @@ export async function listUsageEvents(
   of: UsageOf,
   filter: UsageEventFilter,
   window: UsageWindow,
-  listing: Pick<Listing, 'limit' | 'offset'>,
-): Promise<{ events: UsageEvent[]; total: number }> {
+  listing: Pick<Listing, 'limit' | 'offset' | 'after'>,
+): Promise<ListPage & { events: UsageEvent[] }> {
   const types = usageTypeNames.filter(
     (type) =>
       (!filter.usageType || type === filter.usageType) &&
@@ -56,11 +56,11 @@ export async function listUsageEvents(
     if (of.projectId) conditions.push({ sql: `${alias}.project_id = ?`, values: [of.projectId] });
     return joinConditions(conditions);
   };
-  const [rows, total] = await Promise.all([
-    readEvents(em, whose('e'), window, listing),
+  const [{ rows, next }, total] = await Promise.all([
+    readEvents(em, whose('e'), window, { ...listing, sortBy: 'period_end', sortOrder: 'desc' }),
     countEvents(em, whose, window),
   ]);
-  return { events: rows.map(present), total };
+  return { events: rows.map(present), next, total };
 }
 
 const endedWithin = ({ start, end }: UsageWindow): SqlCondition => ({
@@ -70,25 +70,23 @@ const endedWithin = ({ start, end }: UsageWindow): SqlCondition => ({
   values: [start.toISOString(), end.toISOString(), start.toISOString(), end.toISOString()],
 });
 
-async function readEvents(
-  em: EntityManager,
-  whose: SqlCondition,
-  window: UsageWindow,
-  { limit, offset }: Pick<Listing, 'limit' | 'offset'>,
-): Promise<EventRow[]> {
-  const where = joinConditions([whose, endedWithin(window)]);
-  const order = 'order by e.period_end desc, e.resource_id, e.usage_type';
-  return await query<EventRow>(
+const listed: OrderedTable = { alias: 'e', key: ['resource_id', 'usage_type', 'period_start'] };
+
+async function readEvents(em: EntityManager, whose: SqlCondition, window: UsageWindow, listing: Listing<'period_end'>) {
+  const { order, limited, following } = startPage(listed, listing);
+  const where = joinConditions([whose, endedWithin(window), ...following]);
+  const rows = await query<EventRow>(
     em.fork(),
     `select e.resource_id, e.account_id, e.user_id, e.project_id, e.usage_type, e.period_start, e.period_end, e.created_at,
             md5(e.resource_id || ' ' || e.usage_type || ' ' || extract(epoch from e.period_start)) as hash,
             ${quantity}::float8 as quantity, trim_scale(${quantity} * e.unit_price)::float8 as cost, e.unit_price::float8 as price,
             r.cpu_count, r.memory_mb, coalesce(r.metadata, '{}') as metadata
-       from (select * from usage_events e where ${where.sql} ${order} limit ? offset ?) e
+       from (select * from usage_events e where ${where.sql} ${order} ${limited.sql}) e
        join ${units} using (usage_type)
        left join usage_resources r on r.resource_id = e.resource_id ${order}`,
-    [...where.values, limit, offset],
+    [...where.values, ...limited.values],
   );
+  return endPage(listed, listing, rows);
 }
 
 interface EventRow {

@@ -1,6 +1,6 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { UsageWindow } from '../../domain/usage/window.ts';
-import { type ListedTable, type Listing, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { joinConditions, type SqlCondition, withinScope } from '../core/scope.ts';
@@ -29,7 +29,7 @@ export interface SessionCounts {
 const listed: ListedTable = {
   table: 'sandboxes',
   alias: 's',
-  key: 'sandbox_id',
+  key: ['sandbox_id'],
 };
 
 function ofCaller({ scope, projectId }: UsageOf): SqlCondition[] {
@@ -98,9 +98,9 @@ export async function listSessions(
   window: UsageWindow,
   listing: Listing<string>,
   now: Date,
-): Promise<{ sessions: UsageSession[]; total: number }> {
+): Promise<ListPage & { sessions: UsageSession[] }> {
   const conditions = [...ofCaller(of), startedWithin(window)];
-  const { rows, total } = await readPage<EntityRow<Sandbox>>(em.fork(), listed, conditions, {
+  const { rows, ...page } = await readPage<EntityRow<Sandbox>>(em.fork(), listed, conditions, {
     ...listing,
     sortBy: 'started_at',
   });
@@ -111,7 +111,7 @@ export async function listSessions(
     status: toSessionStatus(sandbox),
     cost: costs.get(sandbox.sandboxId) ?? 0,
   }));
-  return { sessions, total };
+  return { sessions, ...page };
 }
 
 /** The cost of each of these sandboxes so far. */

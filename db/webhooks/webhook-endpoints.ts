@@ -4,7 +4,7 @@ import type { AccountId, UserId, WebhookEndpointId } from '../../domain/ids.ts';
 import { type AuditedFields, recordAudit } from '../accounts/audit-events.ts';
 import { accountTransaction } from '../core/account-transaction.ts';
 import { lockRow } from '../core/lock-row.ts';
-import { type ListedTable, type Listing, readOne, readPage } from '../core/page.ts';
+import { type ListedTable, type Listing, type ListPage, readOne, readPage } from '../core/page.ts';
 import { type EntityRow, readRow } from '../core/read-row.ts';
 import { entitiesWithin, type Scope, scopeTransaction, withinScope } from '../core/scope.ts';
 import { WebhookEndpoint } from './webhook-endpoint.entity.ts';
@@ -21,7 +21,7 @@ const overlapMs = 24 * 3_600_000;
 const listed: ListedTable = {
   table: 'webhook_endpoints',
   alias: 'w',
-  key: 'endpoint_id',
+  key: ['endpoint_id'],
 };
 
 export type NewWebhookEndpoint = Pick<
@@ -55,14 +55,14 @@ export async function listWebhookEndpoints(
   em: EntityManager,
   scope: Scope,
   listing: Listing,
-): Promise<{ endpoints: WebhookEndpoint[]; total: number }> {
-  const { rows, total } = await readPage<EntityRow<WebhookEndpoint>>(
+): Promise<ListPage & { endpoints: WebhookEndpoint[] }> {
+  const { rows, ...page } = await readPage<EntityRow<WebhookEndpoint>>(
     em,
     listed,
     [withinScope(scope, 'w', 'user_id')],
     listing,
   );
-  return { endpoints: rows.map((row) => readRow(em, WebhookEndpoint, row)), total };
+  return { endpoints: rows.map((row) => readRow(em, WebhookEndpoint, row)), ...page };
 }
 
 /** @throws {AppError} `webhook_limit_reached` */
@@ -120,8 +120,8 @@ export function rollWebhookSecret(
 ): Promise<WebhookEndpoint> {
   return changeWebhookEndpoint(em, scope, endpointId, (endpoint) => {
     if (endpoint.sealedSecret && !next.sealedSecret) {
-      const reason = 'is required: the endpoint has one';
-      throw new AppError('validation_failed', `secret: ${reason}`, { details: [{ path: 'secret', reason }] });
+      const reason = 'is required, because the endpoint has one';
+      throw new AppError('validation_failed', `secret ${reason}`, { details: [{ path: 'secret', reason }] });
     }
     endpoint.previousKeyNumber = endpoint.keyNumber;
     endpoint.previousSecretKeyNumber = endpoint.secretKeyNumber;

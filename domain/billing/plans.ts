@@ -79,14 +79,14 @@ export function checkPlanLimits(
   const over: { path: string; reason: string }[] = [];
   const hold = (path: string, value: number | undefined, max: number, unit: string) => {
     if (value !== undefined && value > max)
-      over.push({ path, reason: `the ${plan.displayName} plan allows up to ${max}${unit}` });
+      over.push({ path, reason: `must be at most ${max}${unit} on the ${plan.displayName} plan` });
   };
   hold(names.cpuCount, asked.cpuCount, plan.maxCpuCoresPerSandbox, ' cores');
   hold(names.memoryMb, asked.memoryMb, plan.maxMemoryGbPerSandbox * 1024, ' MB');
   hold('storage_gb', asked.storageGb, plan.maxStorageGbPerSandbox, ' GB');
   hold('timeout', asked.timeoutSeconds, plan.maxSandboxTimeoutSeconds, ' seconds');
   if (over.length > 0) {
-    const text = over.map((item) => `${item.path}: ${item.reason}`).join('; ');
-    throw new AppError('plan_limit_exceeded', `Over the limits of the plan: ${text}`, { details: over });
+    const text = over.map((item) => `${item.path} ${item.reason}`).join('; ');
+    throw new AppError('plan_limit_exceeded', text, { details: over });
   }
 }

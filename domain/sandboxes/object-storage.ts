@@ -78,7 +78,7 @@ export function requireApart(mountPoints: readonly string[], formatPath: (index:
     const before = mountPoints.slice(0, index);
     const other = before.find((each) => isWithin(each, mountPoint) || isWithin(mountPoint, each));
     if (other === undefined) continue;
-    const reason = other === mountPoint ? 'is there twice' : `lies in or contains ${other}`;
+    const reason = other === mountPoint ? 'must not be there twice' : `must not lie in or contain ${other}`;
     throw refusal([{ path: formatPath(index), reason }]);
   }
 }
@@ -164,7 +164,7 @@ function applyChanges(before: readonly MountSlot[], changes: readonly MountChang
     const at = plan.slots.findIndex((slot) => slot.state !== 'free' && slot.mountPoint === change.mountPoint);
     if (change.kind === 'upsert') upsert(plan, change, at);
     else if (at < 0) {
-      throw refusal([{ path: `object_storage.mounts.${index}.mount_point`, reason: 'there is no mount at this path' }]);
+      throw refusal([{ path: `object_storage.mounts.${index}.mount_point`, reason: 'must be the path of a mount' }]);
     } else plan.slots[at] = change.kind === 'delete' ? freed(plan.slots[at]!.slot) : disabled(plan.slots[at]!);
   }
   const kept = plan.slots.filter((slot) => slot.state !== 'free');
@@ -173,7 +173,7 @@ function applyChanges(before: readonly MountSlot[], changes: readonly MountChang
     () => 'object_storage',
   );
   if (kept.length > maxMounts) {
-    throw refusal([{ path: 'object_storage', reason: `a sandbox has at most ${maxMounts} mounts` }]);
+    throw refusal([{ path: 'object_storage', reason: `must have at most ${maxMounts} mounts` }]);
   }
   return plan;
 }
@@ -202,7 +202,7 @@ function isWithin(path: string, folder: string): boolean {
 }
 
 function refusal(details: ErrorDetail[]): AppError {
-  return new AppError('validation_failed', details.map(({ path, reason }) => `${path}: ${reason}`).join('; '), {
+  return new AppError('validation_failed', details.map(({ path, reason }) => `${path} ${reason}`).join('; '), {
     details,
   });
 }

@@ -32,13 +32,13 @@ export function readStorageTarget(mount: {
   }
   const parts = folder.split('/').filter((part) => part !== '');
   if (/\p{Cc}/u.test(folder) || parts.includes('..') || parts.includes('.')) {
-    return { field: 'uri', reason: 'has a path with . or .. or control characters in it' };
+    return { field: 'uri', reason: 'must not have ., .. or control characters in its path' };
   }
   if (mount.region !== null && !/^[A-Za-z0-9-]{1,64}$/.test(mount.region)) {
     return { field: 'region', reason: 'must be letters, digits and -' };
   }
   if (mount.region === null && mount.endpoint === null) {
-    return { field: 'region', reason: 'a region or an endpoint is required' };
+    return { field: 'region', reason: 'is required without an endpoint' };
   }
   const endpoint = mount.endpoint === null ? null : readEndpoint(mount.endpoint);
   if (mount.endpoint !== null && endpoint === null) {

@@ -7,7 +7,7 @@ export interface SandboxCommand {
 /**
  * Reads a template's `custom_command`: JSON `{"Entrypoint": [], "Cmd": []}` or a plain command line, which a shell
  * runs.
- * @throws {SyntaxError} for JSON of another shape
+ * @throws {SyntaxError} for JSON of another shape, with what it must have
  */
 export function parseCustomCommand(text: string | null): SandboxCommand | null {
   if (!text?.trim()) return null;
@@ -15,7 +15,7 @@ export function parseCustomCommand(text: string | null): SandboxCommand | null {
   const value: unknown = JSON.parse(text);
   const { Entrypoint: entrypoint = [], Cmd: cmd = [] } = value as { Entrypoint?: unknown; Cmd?: unknown };
   if (!isWords(entrypoint ?? []) || !isWords(cmd ?? []))
-    throw new SyntaxError('Entrypoint and Cmd must be lists of strings');
+    throw new SyntaxError('must have lists of texts in Entrypoint and Cmd');
   const words = { entrypoint: (entrypoint as string[] | null) ?? [], cmd: (cmd as string[] | null) ?? [] };
   return words.entrypoint.length + words.cmd.length > 0 ? words : null;
 }
@@ -33,7 +33,7 @@ export type ReadyProbe = (
 /**
  * Reads a template's `ready_command`: JSON with a `type` of `exec`, `httpGet` or `tcpSocket`. Its settings are beside
  * `type` or, as in Kubernetes, below a key of that name; then `type` may be left out.
- * @throws {SyntaxError} for anything else
+ * @throws {SyntaxError} for anything else, with what it must have
  */
 export function parseReadyCommand(text: string | null): ReadyProbe | null {
   if (!text?.trim()) return null;
@@ -51,18 +51,17 @@ export function parseReadyCommand(text: string | null): ReadyProbe | null {
   };
   if (type === 'exec') {
     const command = typeof settings.command === 'string' ? ['/bin/sh', '-c', settings.command] : settings.command;
-    if (!isWords(command) || command.length === 0) throw new SyntaxError('exec needs a command');
+    if (!isWords(command) || command.length === 0) throw new SyntaxError('must have a command for exec');
     return { type, command, ...timing };
   }
   const port = Number(settings.port);
-  if (!Number.isInteger(port) || port < 1 || port > 65_535)
-    throw new SyntaxError('The probe needs a port of 1 to 65535');
+  if (!Number.isInteger(port) || port < 1 || port > 65_535) throw new SyntaxError('must have a port of 1 to 65535');
   if (type === 'tcpSocket') return { type, port, ...timing };
   if (type === 'httpGet') {
     const path = typeof settings.path === 'string' && settings.path.startsWith('/') ? settings.path : '/';
     return { type, path, port, scheme: settings.scheme === 'HTTPS' ? 'HTTPS' : 'HTTP', ...timing };
   }
-  throw new SyntaxError('type must be exec, httpGet or tcpSocket');
+  throw new SyntaxError('must have the type exec, httpGet or tcpSocket');
 }
 
 const isWords = (value: unknown): value is string[] =>

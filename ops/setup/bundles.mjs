@@ -20,6 +20,14 @@ export function webPagesBundle(root) {
 }
 
 /**
+ * The packages of the clients, which the API serves.
+ * @param {string} root
+ */
+export function clientPackages(root) {
+  return bundle(root, { title: 'Client packages', folder: 'clients', what: 'building the packages of the clients' });
+}
+
+/**
  * The result of a folder's `build.mjs` in its `dist`. It is made again when a source, or the Node that runs it, is
  * newer.
  * @param {string} root

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { fullPath } from '../../platform/config/programs.mjs';
 import { baseImage, codeInterpreterImage, imagesAskedFor } from './builtin-images.mjs';
-import { agentBundle, webPagesBundle } from './bundles.mjs';
+import { agentBundle, clientPackages, webPagesBundle } from './bundles.mjs';
 import { debianPackages } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
 import { removeGoCaches } from './go-programs.mjs';
@@ -60,6 +60,7 @@ function startSteps(temporalSteps) {
     ...temporalSteps,
     agentBundle(root),
     webPagesBundle(root),
+    clientPackages(root),
     baseImage(root),
   ];
 }
@@ -75,6 +76,7 @@ function testSteps(purpose) {
     paymentTestServerProgram(),
     agentBundle(root),
     webPagesBundle(root),
+    clientPackages(root),
     baseImage(root),
     codeInterpreterImage(root),
   ];

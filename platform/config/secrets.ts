@@ -19,6 +19,8 @@ export interface PlatformSecrets {
   platformToken(sandboxId: SandboxId, secretKeyNumber: number): string;
   /** Sign the tokens that open the stream of one execution. Of these and all lists of keys, the first signs, all verify. */
   execTokenKeys(): Buffer[];
+  /** Sign the cursors of lists. */
+  listCursorKeys(): Buffer[];
   /** Sign the links that add a card. */
   cardLinkKeys(): Buffer[];
   /** The numbers of the secret keys whose signatures are accepted, that of new signatures first. */
@@ -89,6 +91,7 @@ export function deriveSecrets(
     agentToken: (sandboxId, number) => tokenFor(derive('agent-token', number), sandboxId),
     platformToken: (sandboxId, number) => tokenFor(derive('platform-token', number), sandboxId),
     execTokenKeys: accepted('exec-token'),
+    listCursorKeys: accepted('list-cursor'),
     cardLinkKeys: accepted('card-link'),
     get acceptedKeyNumbers() {
       return keys.accepted;

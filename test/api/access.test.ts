@@ -77,6 +77,8 @@ const table: Record<string, Row> = {
   'GET /readyz': anyone,
   'GET /openapi.json': anyone,
   'GET /agent-openapi.json': anyone,
+  'GET /clients': anyone,
+  'GET /clients/:file': anyone,
   'GET /docs': anyone,
   'GET /docs/*': anyone,
   'GET /guide': anyone,
@@ -521,6 +523,7 @@ async function readOutcome(name: string, row: Row, caller: (typeof callers)[Kind
   const address = url.replace(/\*$/, page).replaceAll(/:(\w+)/g, (_all, parameter: string) => {
     if (parameter === 'token') return api.dependencies.codecAccessTokens[0]!;
     if (parameter === 'issuer') return issuer.id;
+    if (parameter === 'file') return 'SHA256SUMS';
     return parameter === 'port' ? '8080' : objects[parameter as keyof Names];
   });
   const reply = await api.app.inject({

@@ -17,7 +17,7 @@ afterAll(() => api.stop());
 const words = (text: string) => text.split(/\s+/).filter(Boolean).sort();
 
 const person = words('user_id username display_name email');
-const pagination = words('page limit total total_pages offset total_is_capped');
+const pagination = words('page limit total total_pages offset total_is_capped next_cursor');
 
 /** `owner_user_id` and `failure` are additions of this platform. */
 const sandbox = words(`
@@ -572,7 +572,7 @@ const bodies: Record<string, string[]> = {
   'PUT /v1/user-management/quota-allocations/{allocation_id}': quota,
 };
 
-const paging = ['page', 'limit', 'page_size', 'offset', 'skip'];
+const paging = ['cursor', 'page', 'limit', 'page_size', 'offset', 'skip'];
 /** Queries of lists that admins may request for other accounts. */
 const pagingOfAccounts = [...paging, 'account_id'];
 const queries: Record<string, string[]> = {

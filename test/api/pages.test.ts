@@ -103,7 +103,7 @@ test('/ describes the platform, links to everything else, and runs no script', a
   expect(plain.html).not.toContain('Temporal Web UI');
   const links = [...plain.html.matchAll(/href="(\/[^"]*)"/g)].map(([, link]) => link!);
   expect(links.sort()).toEqual([
-    ...['/account/style.css', '/docs', '/guide', '/guide/quick-start', '/openapi.json', '/readyz'],
+    ...['/account/style.css', '/clients', '/docs', '/guide', '/guide/quick-start', '/openapi.json', '/readyz'],
   ]);
   for (const url of links) expect((await api.app.inject({ url })).statusCode).toBeLessThan(400);
   expect((await api.app.inject({ method: 'POST', url: '/' })).statusCode).toBe(405);

@@ -3,6 +3,7 @@ import { Writable } from 'node:stream';
 import type { FastifyInstance } from 'fastify';
 import { createApp } from '../../api/app.ts';
 import type { ApiDependencies, ReadinessCheck } from '../../api/dependencies.ts';
+import { ListCursors } from '../../api/list-cursors.ts';
 import { createApiLogger } from '../../api/plugins/request-logs.ts';
 import { IdentityProviders } from '../../api/routes/accounts/oidc/identity-providers.ts';
 import { PendingSignIns } from '../../api/routes/accounts/oidc/pending-sign-ins.ts';
@@ -125,6 +126,7 @@ export async function startApi(
     sealRegistryPassword: secrets.sealRegistryPassword,
     registry: PlatformRegistry.of(settings),
     paymentProcessor: PaymentProcessor.of(settings),
+    listCursors: new ListCursors(secrets.listCursorKeys),
     cardLinks: new CardLinks(secrets.cardLinkKeys),
     sandboxAgents,
     executionEndWatch: new ExecutionEndWatch({ orm, sandboxAgents, logger }),

@@ -3,19 +3,19 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { releaseVersion } from '../../platform/config/release.ts';
 import { madeOnce } from '../support/made-once.ts';
 
 const run = promisify(execFile);
-const source = path.resolve(import.meta.dirname, '../../clients/python');
+const wheel = path.resolve(
+  import.meta.dirname,
+  `../../clients/dist/sandbox_platform_client-${releaseVersion}-py3-none-any.whl`,
+);
 
-/**
- * The builder of the wheel and its dependencies, as wheels in a folder, so that the client is installed without a
- * network.
- */
-const builder = ['setuptools==80.9.0', 'wheel==0.45.1'];
+/** What the client needs, as wheels in a folder, so that it is installed without a network. */
 const needed = ['httpx==0.28.1', 'typing_extensions==4.15.0', 'cryptography==50.0.2'];
 
-/** A separate Python environment with the client, which is built as a wheel and installed without a network. */
+/** A separate Python environment with the client, installed without a network from the wheel that set-up has built. */
 export class PythonWithClient {
   readonly dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-python-'));
   readonly #python = path.join(this.dir, 'venv/bin/python');
@@ -38,29 +38,20 @@ export class PythonWithClient {
   }
 
   async #install(): Promise<void> {
-    const tools = await madeOnce('test-python-client', [...builder, ...needed], async (made) => {
-      await run('python3', ['-m', 'venv', made]);
-      const pip = path.join(made, 'bin/pip');
-      await run(pip, ['install', '--quiet', ...builder]);
-      await run(pip, ['download', '--quiet', '--dest', path.join(made, 'wheels'), ...needed]);
-    });
-    const pip = (...args: string[]) =>
-      run(path.join(tools, 'bin/pip'), ['--quiet', '--disable-pip-version-check', ...args]);
-    fs.cpSync(source, path.join(this.dir, 'source'), { recursive: true });
-    await pip(
-      'wheel',
-      '--no-build-isolation',
-      '--no-deps',
-      '--no-index',
-      '--wheel-dir',
-      this.dir,
-      path.join(this.dir, 'source'),
-    );
-    await run(path.join(tools, 'bin/python'), ['-m', 'venv', '--without-pip', path.join(this.dir, 'venv')]);
-    const [wheel] = fs.readdirSync(this.dir).filter((name) => name.endsWith('.whl'));
-    await pip(
-      ...['--python', this.#python, 'install', '--no-index', '--find-links', path.join(tools, 'wheels')],
-      `${path.join(this.dir, wheel!)}[webhooks]`,
-    );
+    const wheels = await neededWheels();
+    await run('python3', ['-m', 'venv', '--without-pip', path.join(this.dir, 'venv')]);
+    await run(path.join(path.dirname(wheels), 'bin/pip'), [
+      ...['--quiet', '--disable-pip-version-check', '--python', this.#python, 'install', '--no-index'],
+      ...['--find-links', wheels, `${wheel}[webhooks]`],
+    ]);
   }
+}
+
+/** The folder of the wheels that the client needs. Beside it is an environment with pip. */
+export async function neededWheels(): Promise<string> {
+  const tools = await madeOnce('test-python-client', needed, async (made) => {
+    await run('python3', ['-m', 'venv', made]);
+    await run(path.join(made, 'bin/pip'), ['download', '--quiet', '--dest', path.join(made, 'wheels'), ...needed]);
+  });
+  return path.join(tools, 'wheels');
 }

@@ -8,11 +8,12 @@ import { promisify } from 'node:util';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { releaseVersion } from '../../platform/config/release.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
+import { installPackage } from './packed-client.ts';
 
 const run = promisify(execFile);
-const source = path.resolve(import.meta.dirname, '../../clients/mcp');
 
 /** The MCP server, installed from its packed archive and used by the SDK's own client against the whole platform. */
 let platform: RunningPlatform;
@@ -28,23 +29,10 @@ afterAll(async () => {
   fs.rmSync(dir, { recursive: true });
 }, 300_000);
 
-/** Does what a user does: builds, packs, and installs the archive into an empty project. */
 async function install(): Promise<void> {
-  const { scripts } = JSON.parse(fs.readFileSync(path.join(source, 'package.json'), 'utf8'));
-  const outfile = path.join(dir, 'package/dist/main.js');
-  const build = (scripts.build as string).replace('--outfile=dist/main.js', `--outfile=${outfile}`);
-  const bin = path.resolve(import.meta.dirname, '../../node_modules/.bin');
-  await run('sh', ['-c', build], { cwd: source, env: { ...process.env, PATH: `${bin}:${process.env.PATH}` } });
-  for (const file of ['package.json', 'README.md'])
-    fs.copyFileSync(path.join(source, file), path.join(dir, 'package', file));
-  const npm = async (cwd: string, ...args: string[]) =>
-    (await run('npm', [...args, '--offline', '--no-audit', '--no-fund', '--loglevel=error'], { cwd })).stdout.trim();
-  const archive = await npm(path.join(dir, 'package'), 'pack', '--ignore-scripts');
-  const project = path.join(dir, 'project');
-  fs.mkdirSync(project);
-  fs.writeFileSync(path.join(project, 'package.json'), '{"name": "empty", "private": true}');
-  await npm(project, 'install', path.join(dir, 'package', archive));
-  program = path.join(project, 'node_modules/sandbox-platform-mcp/dist/main.js');
+  fs.writeFileSync(path.join(dir, 'package.json'), '{"name": "empty", "private": true}');
+  await installPackage(dir, `sandbox-platform-mcp-${releaseVersion}.tgz`);
+  program = path.join(dir, 'node_modules/@sandbox-platform/mcp/dist/main.js');
 }
 
 interface Answer {

@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
+import { releaseVersion } from '../../platform/config/release.ts';
 
 const run = promisify(execFile);
 const root = path.resolve(import.meta.dirname, '../..');
@@ -17,20 +18,10 @@ export class ProjectWithClient {
 
   static async make(): Promise<ProjectWithClient> {
     const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-client-'));
-    const source = path.join(dir, 'source');
     const project = path.join(dir, 'project');
-    fs.cpSync(path.join(root, 'clients/typescript'), source, {
-      recursive: true,
-      filter: (file) => path.basename(file) !== 'dist',
-    });
     fs.mkdirSync(project);
     fs.writeFileSync(path.join(project, 'package.json'), '{"name": "empty", "private": true, "type": "module"}');
-    await compile(root, '--project', 'clients/typescript', '--outDir', path.join(source, 'dist'));
-    await run(process.execPath, [path.join(root, 'clients/typescript/bundle.mjs'), path.join(source, 'dist')]);
-    const npm = async (cwd: string, ...args: string[]) =>
-      (await run('npm', [...args, '--offline', '--no-audit', '--no-fund', '--loglevel=error'], { cwd })).stdout.trim();
-    const archive = await npm(source, 'pack', '--ignore-scripts');
-    await npm(project, 'install', path.join(source, archive));
+    await installPackage(project, `sandbox-platform-client-${releaseVersion}.tgz`);
     return new ProjectWithClient(project);
   }
 
@@ -57,6 +48,12 @@ export class ProjectWithClient {
   remove(): void {
     fs.rmSync(path.dirname(this.dir), { recursive: true, force: true });
   }
+}
+
+/** Installs a package that set-up has built, without a network. */
+export async function installPackage(project: string, archive: string): Promise<void> {
+  const quietly = ['--offline', '--no-audit', '--no-fund', '--loglevel=error'];
+  await run('npm', ['install', ...quietly, path.join(root, 'clients/dist', archive)], { cwd: project });
 }
 
 /** @throws the compiler's output */

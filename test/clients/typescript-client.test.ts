@@ -12,6 +12,7 @@ import {
   Sandbox,
   type SandboxError,
 } from '../../clients/typescript/src/index.ts';
+import { releaseVersion } from '../../platform/config/release.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 import { ProjectWithClient, readPrograms } from './packed-client.ts';
@@ -28,7 +29,7 @@ let cliScript: string;
 
 beforeAll(async () => {
   [project, platform] = await Promise.all([ProjectWithClient.make(), RunningPlatform.shared()]);
-  cliScript = path.join(project.dir, 'node_modules/sandbox-platform-client/dist/cli/main.js');
+  cliScript = path.join(project.dir, 'node_modules/@sandbox-platform/client/dist/cli/main.js');
   options = { apiUrl: platform.env.PLATFORM_URL, apiKey: platform.env.PLATFORM_API_KEY! };
   sandbox = await Sandbox.create({
     ...options,
@@ -320,7 +321,7 @@ describe('the command line', () => {
     expect(await cli('exec', id)).toEqual(['', expect.stringContaining('Give a command after --'), 2]);
     expect(await cli('none')).toEqual(['', expect.stringContaining('no command none'), 2]);
     expect(await cli('create', 'base')).toEqual(['', expect.stringMatching(/no word base[\s\S]*\[--template T\]/), 2]);
-    expect(await cli('--version')).toEqual(['0.1.0\n', '', 0]);
+    expect(await cli('--version')).toEqual([`${releaseVersion}\n`, '', 0]);
     await (await Sandbox.get(id, options)).delete();
   }, 300_000);
 

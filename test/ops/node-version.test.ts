@@ -21,7 +21,12 @@ test('packages for building and development are not in the image, whose build ma
   expect(tools.filter((tool) => tool in manifest.dependencies)).toEqual([]);
   const dockerfile = text('Dockerfile');
   const pruned = dockerfile.indexOf('npm prune --omit=dev');
-  for (const script of ['agent/build.mjs', 'worker/build-workflow-bundle.ts', 'gateway/pages/build.mjs']) {
+  for (const script of [
+    'agent/build.mjs',
+    'worker/build-workflow-bundle.ts',
+    'gateway/pages/build.mjs',
+    'clients/build.mjs',
+  ]) {
     const built = dockerfile.indexOf(`node_modules/.bin/node ${script}`);
     expect(built).toBeGreaterThan(0);
     expect(pruned).toBeGreaterThan(built);

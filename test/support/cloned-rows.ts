@@ -13,7 +13,7 @@ export async function cloneRows(
   more: Record<string, string> = {},
   where = 'true',
 ): Promise<void> {
-  const fork = em.fork();
+  const fork = em.isInTransaction() ? em : em.fork();
   const columns: { column_name: string }[] = await fork.execute(
     `select column_name from information_schema.columns where table_name = ? and is_generated = 'NEVER'`,
     [table],

@@ -41,12 +41,15 @@ export class RegistryFront {
     this.address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
   }
 
-  /** @param target `host:port` of the registry */
-  static async start(target: string, tls?: https.ServerOptions): Promise<RegistryFront> {
+  /**
+   * @param target `host:port` of the registry
+   * @param port 0: any
+   */
+  static async start(target: string, tls?: https.ServerOptions, port = 0): Promise<RegistryFront> {
     let front: RegistryFront | undefined;
     const answer: http.RequestListener = (request, reply) => front!.#answer(request, reply);
     const server = tls ? https.createServer(tls, answer) : http.createServer(answer);
-    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    await new Promise<void>((resolve) => server.listen(port, '127.0.0.1', resolve));
     front = new RegistryFront(server, target);
     return front;
   }

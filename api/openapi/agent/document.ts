@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { releaseVersion } from '../../../platform/config/release.ts';
 import { type AgentOperation, agentOperations } from './operations.ts';
 import { createSamples } from './samples.ts';
 
@@ -18,7 +19,7 @@ export function agentDocument(baseDomain: string): object {
     openapi: '3.1.0',
     info: {
       title: 'Agent in the sandbox',
-      version: '0.1.0',
+      version: releaseVersion,
       description:
         'Files, processes and code of one sandbox, at its own domain through the gateway. `DOMAIN` is its `sandbox_domain`, `TOKEN` its ' +
         '`envd_access_token`; both are in the sandbox object. Procedures speak the Connect protocol, gRPC-Web, and gRPC over HTTP/2, in JSON or ' +

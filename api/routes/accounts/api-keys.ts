@@ -208,15 +208,15 @@ export function listApiKeys(api: Api, deps: ApiDependencies): void {
       const caller = requireCaller(request);
       const scope = requireScope(request);
       const em = deps.orm.em.fork();
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const userId = ownerFilter(scope, request.query.user_id);
       const { status } = request.query;
       const filter = { userId, isActive: status && status === 'active', search: request.query.search };
-      const { views, total } = await listApiKeyViews(em, scope, filter, listing);
+      const { views, ...page } = await listApiKeyViews(em, scope, filter, listing);
       const planLimit = requirePlan(request, deps.plans).maxActiveApiKeys;
       return success({
         api_keys: views.map(({ key, owner }) => ({ ...presentApiKey(key), owner: presentPerson(owner) })),
-        pagination: presentPagination(listing, total),
+        pagination: presentPagination(listing, page),
         max_active_api_keys: await activeKeyLimit(em, scope, userId ?? caller.userId, planLimit),
       });
     },

@@ -60,10 +60,10 @@ export function listAuditLog(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { start, end, actor_user_id: actorUserId, object_id: objectId, action } = request.query;
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const filter = { from: start, to: end, actorUserId, objectId, action };
-      const { events, total } = await listAuditEvents(deps.orm.em.fork(), requireScope(request), filter, listing);
-      return success({ events: events.map(present), pagination: presentPagination(listing, total) });
+      const { events, ...page } = await listAuditEvents(deps.orm.em.fork(), requireScope(request), filter, listing);
+      return success({ events: events.map(present), pagination: presentPagination(listing, page) });
     },
   });
 }

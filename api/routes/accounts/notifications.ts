@@ -96,9 +96,9 @@ export function listNotifications(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { read, type } = request.query;
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const em = deps.orm.em.fork();
-      const { notifications, total, unread } = await readNotifications(
+      const { notifications, unread, ...page } = await readNotifications(
         em,
         requireScope(request),
         { isRead: read, type },
@@ -106,7 +106,7 @@ export function listNotifications(api: Api, deps: ApiDependencies): void {
       );
       return success({
         notifications: notifications.map(presentNotificationItem),
-        pagination: presentPagination(listing, total),
+        pagination: presentPagination(listing, page),
         unread_count: unread,
       });
     },

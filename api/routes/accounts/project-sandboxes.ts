@@ -57,15 +57,15 @@ export function listProjectSandboxes(api: Api, deps: ApiDependencies): void {
       const scope = requireScope(request);
       const { project_id: projectId } = request.params;
       await readProject(deps, scope, projectId);
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const filter = { projectId, statuses: request.query.status };
-      const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, filter, listing);
+      const { views, ...page } = await listSandboxViews(deps.orm.em.fork(), scope, filter, listing);
       const now = new Date();
       const sandboxes = views.map((view) => {
         const fields = presentSandbox(view, deps.settings, now);
         return { ...fields, id: fields.sandbox_id };
       });
-      return success({ sandboxes, pagination: presentPagination(listing, total) });
+      return success({ sandboxes, pagination: presentPagination(listing, page) });
     },
   });
 }

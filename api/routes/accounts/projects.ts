@@ -173,12 +173,12 @@ export function listProjects(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const scope = requireScope(request);
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const filter = { ownerUserId: ownerFilter(scope, request.query.owner_user_id) };
-      const { views, total } = await listProjectViews(deps.orm.em.fork(), scope, filter, listing);
+      const { views, ...page } = await listProjectViews(deps.orm.em.fork(), scope, filter, listing);
       return success({
         projects: views.map((view) => presentProject(view, scope)),
-        pagination: presentPagination(listing, total),
+        pagination: presentPagination(listing, page),
       });
     },
   });

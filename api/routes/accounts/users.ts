@@ -130,10 +130,10 @@ export function listAccountUsers(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const { status } = request.query;
-      const { users, total } = await listUsers(deps.orm.em.fork(), requireScope(request), { status }, listing);
-      return success({ users: users.map(presentUserItem), pagination: presentPagination(listing, total) });
+      const { users, ...page } = await listUsers(deps.orm.em.fork(), requireScope(request), { status }, listing);
+      return success({ users: users.map(presentUserItem), pagination: presentPagination(listing, page) });
     },
   });
 }

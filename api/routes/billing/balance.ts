@@ -88,9 +88,9 @@ export function listBalanceChanges(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
-      const { changes, total } = await readChanges(deps.orm.em.fork(), requireScope(request), listing);
-      return success({ changes: changes.map(presentBalanceChange), pagination: presentPagination(listing, total) });
+      const listing = toListing(deps, request, 50);
+      const { changes, ...page } = await readChanges(deps.orm.em.fork(), requireScope(request), listing);
+      return success({ changes: changes.map(presentBalanceChange), pagination: presentPagination(listing, page) });
     },
   });
 }

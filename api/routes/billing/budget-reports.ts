@@ -127,12 +127,12 @@ export function listBudgetMessages(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 20);
-      const { messages, total } = await readMessages(deps.orm.em.fork(), requireScope(request), listing);
+      const listing = toListing(deps, request, 20);
+      const { messages, ...page } = await readMessages(deps.orm.em.fork(), requireScope(request), listing);
       const { userId } = requireCaller(request);
       return success({
         messages: messages.map((each) => present(each, userId)),
-        pagination: presentPagination(listing, total),
+        pagination: presentPagination(listing, page),
       });
     },
   });

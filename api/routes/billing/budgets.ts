@@ -91,7 +91,10 @@ const thresholdsField = z
       'thresholds',
       z.array(z.object({ percent: percent(), enabled: withDefault(z.boolean(), true) })).max(maxAlertThresholds),
     )
-      .refine((given) => new Set(given.map((each) => each.percent)).size === given.length, 'names a percentage twice')
+      .refine(
+        (given) => new Set(given.map((each) => each.percent)).size === given.length,
+        'must name each percentage once',
+      )
       .nullish(),
   )
   .optional()

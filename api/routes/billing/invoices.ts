@@ -123,9 +123,9 @@ export function listInvoices(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 20);
-      const { invoices, total } = await readInvoices(deps.orm.em.fork(), requireScope(request), listing);
-      return success({ invoices: invoices.map(presentInvoice), pagination: presentPagination(listing, total) });
+      const listing = toListing(deps, request, 20);
+      const { invoices, ...page } = await readInvoices(deps.orm.em.fork(), requireScope(request), listing);
+      return success({ invoices: invoices.map(presentInvoice), pagination: presentPagination(listing, page) });
     },
   });
 }

@@ -85,10 +85,10 @@ export function listPaymentIntents(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       requireProcessor(deps);
-      const listing = toListing(request.query, 20);
+      const listing = toListing(deps, request, 20);
       const em = deps.orm.em.fork();
-      const { intents, total } = await readIntents(em, requireScope(request), request.query.type, listing);
-      return success({ payment_intents: intents.map(presentIntent), pagination: presentPagination(listing, total) });
+      const { intents, ...page } = await readIntents(em, requireScope(request), request.query.type, listing);
+      return success({ payment_intents: intents.map(presentIntent), pagination: presentPagination(listing, page) });
     },
   });
 }

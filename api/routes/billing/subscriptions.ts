@@ -241,8 +241,8 @@ export function listSubscriptionHistory(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
-      const { changes, total } = await listSubscriptionChanges(deps.orm.em.fork(), requireScope(request), listing);
+      const listing = toListing(deps, request, 50);
+      const { changes, ...page } = await listSubscriptionChanges(deps.orm.em.fork(), requireScope(request), listing);
       const history = changes.map((change) => ({
         change_id: change.changeId,
         account_id: change.accountId,
@@ -260,7 +260,7 @@ export function listSubscriptionHistory(api: Api, deps: ApiDependencies): void {
         invoice_id: change.invoiceId,
         changed_at: change.changedAt,
       }));
-      return success({ history, pagination: presentPagination(listing, total) });
+      return success({ history, pagination: presentPagination(listing, page) });
     },
   });
 }

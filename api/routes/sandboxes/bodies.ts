@@ -124,7 +124,7 @@ export const mountPatch = withDefault(
   )
   .refine(({ mounts = [] }) => new Set(mounts.map((each) => each.mountPoint)).size === mounts.length, {
     path: ['mounts'],
-    message: 'names a mount point twice',
+    message: 'must name each mount point once',
   })
   .transform(({ remove_all, disable_all, mounts }) => {
     if (remove_all) return { kind: 'remove_all' as const };
@@ -147,7 +147,7 @@ export function requireOutbound(
     if (isOutboundAddressAllowed(target.host, settings.PLATFORM_OUTBOUND_RANGES)) continue;
     const reason = 'is an address that is not allowed';
     const path = `${formatPath(index)}.endpoint`;
-    throw new AppError('validation_failed', `${path}: ${reason}`, { details: [{ path, reason }] });
+    throw new AppError('validation_failed', `${path} ${reason}`, { details: [{ path, reason }] });
   }
 }
 
@@ -211,7 +211,7 @@ function refusal(code: 'validation_failed' | 'direct_mount_not_possible', path: 
 
 /** A timeout in a request. It is compared with the plan's maximum later. */
 export const timeoutSeconds = () =>
-  positiveInt().min(minTimeoutSeconds, `timeout must be at least ${minTimeoutSeconds} seconds`).describe('Seconds');
+  positiveInt().min(minTimeoutSeconds, `must be at least ${minTimeoutSeconds} seconds`).describe('Seconds');
 
 /** Body of PUT and POST timeout. */
 export const timeoutBody = z.object({ timeout: timeoutSeconds() });
@@ -233,7 +233,10 @@ export const envVars = counted(
         .regex(/^[^=\x00]+$/, 'must not have = or NUL'),
       z.string().max(32_768),
     )
-    .refine((all) => JSON.stringify(all).length <= maxVariablesBytes, `is larger than ${maxVariablesBytes / 1024} KiB`),
+    .refine(
+      (all) => JSON.stringify(all).length <= maxVariablesBytes,
+      `must have at most ${maxVariablesBytes / 1024} KiB`,
+    ),
 );
 
 /** Values are stored and returned as strings. Numbers and booleans are converted. */
@@ -257,7 +260,7 @@ const customPorts = counted(
         const seen = new Set<unknown>();
         for (const [index, item] of ports.entries()) {
           if (seen.has(item[field])) {
-            context.addIssue({ code: 'custom', path: [index, field], message: 'is there twice' });
+            context.addIssue({ code: 'custom', path: [index, field], message: 'must not be there twice' });
           }
           seen.add(item[field]);
         }

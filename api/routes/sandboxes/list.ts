@@ -177,7 +177,7 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
     handler: async (request) => {
       const scope = requireScope(request);
       const { query } = request;
-      const listing = toListing(query, 50);
+      const listing = toListing(deps, request, 50);
       const filter = {
         statuses: query.status,
         projectId: query.project_id,
@@ -185,13 +185,13 @@ export function listSandboxes(api: Api, deps: ApiDependencies): void {
         search: query.search,
         metadata: query.metadata,
       };
-      const { views, total } = await listSandboxViews(deps.orm.em.fork(), scope, filter, listing);
+      const { views, ...page } = await listSandboxViews(deps.orm.em.fork(), scope, filter, listing);
       const now = new Date();
       const sandboxes = views.map((view) => {
         const { owner, ...fields } = presentSandbox(view, deps.settings, now);
         return scope.rows === 'user' ? fields : { ...fields, owner };
       });
-      return success({ sandboxes, pagination: presentPagination(listing, total) });
+      return success({ sandboxes, pagination: presentPagination(listing, page) });
     },
   });
 }

@@ -6,6 +6,7 @@ import { parseCustomCommand, parseReadyCommand } from '../../../domain/templates
 import { maxReferenceLength, parseImageReference } from '../../../domain/templates/image-reference.ts';
 import { templateNameLength, templateNamePattern } from '../../../domain/templates/name.ts';
 import { optional, optionalNonZero, positiveInt } from '../../schemas/fields.ts';
+import { describeIssue } from '../../schemas/issue-texts.ts';
 import { newPortSchema, readNewPort } from '../../schemas/port.ts';
 import { ofMutations } from '../../schemas/replies.ts';
 
@@ -27,7 +28,7 @@ const portList = z
     for (const field of ['port', 'name'] as const) {
       const values = ports.map((item) => item[field]);
       const twice = values.findIndex((value, index) => values.indexOf(value) !== index);
-      if (twice >= 0) context.addIssue({ code: 'custom', path: [twice, field], message: 'is there twice' });
+      if (twice >= 0) context.addIssue({ code: 'custom', path: [twice, field], message: 'must not be there twice' });
     }
   });
 
@@ -36,7 +37,7 @@ export const templatePorts = z
   .string()
   .max(maxPortsLength)
   .transform((text, context): Port[] => {
-    const parsed = portList.safeParse(readJson(text));
+    const parsed = portList.safeParse(readJson(text), { error: describeIssue });
     if (parsed.success) return parsed.data.map(readNewPort);
     const [issue] = parsed.error.issues;
     const path = (issue?.path ?? []).join('.');
@@ -140,8 +141,10 @@ function checkedBy(parse: (text: string) => unknown) {
     try {
       parse(text);
     } catch (error) {
-      const reason = error instanceof SyntaxError ? error.message : 'cannot be read';
-      context.addIssue({ code: 'custom', message: reason.startsWith('Unexpected') ? 'must be valid JSON' : reason });
+      // Other texts are those of the JSON parser.
+      const reason =
+        error instanceof SyntaxError && error.message.startsWith('must ') ? error.message : 'must be valid JSON';
+      context.addIssue({ code: 'custom', message: reason });
     }
   };
 }

@@ -44,7 +44,12 @@ const importJobSchema = importJobItemSchema
   .extend({
     updated_at: time(),
     last_log_message: z.string().nullable(),
-    error_message: z.string().nullable(),
+    error_message: z
+      .string()
+      .nullable()
+      .describe(
+        'Why the last attempt failed, also while the import is running and tries again. Null: none has failed, or the import is completed',
+      ),
     skopeo_logs: z.string().describe('The last 64 KiB of output of the copying tool'),
     retry_count: z.int().min(0),
     max_retries: z.int().min(0),
@@ -241,10 +246,10 @@ export function listImportJobs(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const filter = { status: request.query.status ?? ('ongoing' as const), templateId: request.query.template_id };
-      const { jobs, total } = await findImportJobs(deps.orm.em.fork(), requireScope(request), filter, listing);
-      return success({ jobs: jobs.map(presentImportJobItem), pagination: presentPagination(listing, total) });
+      const { jobs, ...page } = await findImportJobs(deps.orm.em.fork(), requireScope(request), filter, listing);
+      return success({ jobs: jobs.map(presentImportJobItem), pagination: presentPagination(listing, page) });
     },
   });
 }

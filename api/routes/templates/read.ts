@@ -55,15 +55,15 @@ export function listTemplates(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { accountId } = requireCaller(request);
-      const listing = toListing(request.query, 20);
-      const { views, total } = await listTemplateViews(
+      const listing = toListing(deps, request, 20);
+      const { views, ...page } = await listTemplateViews(
         deps.orm.em.fork(),
         requireScope(request),
         request.query,
         listing,
       );
       const templates = views.map((view) => presentTemplate(view, accountId));
-      return success({ templates, pagination: presentPagination(listing, total) });
+      return success({ templates, pagination: presentPagination(listing, page) });
     },
   });
 }

@@ -69,11 +69,11 @@ export function listUsageEvents(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { project_id: projectId, resource_type: resourceType, usage_type: usageType } = request.query;
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const window = resolveBounds(request.query, new Date());
       const of = { scope: requireScope(request), projectId };
-      const { events, total } = await readEvents(deps.orm.em, of, { resourceType, usageType }, window, listing);
-      return success({ events: events.map(present), pagination: presentPagination(listing, total) });
+      const { events, ...page } = await readEvents(deps.orm.em, of, { resourceType, usageType }, window, listing);
+      return success({ events: events.map(present), pagination: presentPagination(listing, page) });
     },
   });
 }

@@ -45,13 +45,13 @@ export function listQuotaAllocations(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const withInactive = request.query.include_inactive ?? false;
       const em = deps.orm.em.fork();
-      const { allocations, total } = await listAllocations(em, requireScope(request), withInactive, listing);
+      const { allocations, ...page } = await listAllocations(em, requireScope(request), withInactive, listing);
       return success({
         allocations: allocations.map(presentAllocation),
-        pagination: presentPagination(listing, total),
+        pagination: presentPagination(listing, page),
       });
     },
   });

@@ -40,10 +40,10 @@ export function listQuotaRequests(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const em = deps.orm.em.fork();
-      const { requests, total } = await readQuotaRequests(em, requireScope(request), request.query.status, listing);
-      return success({ requests: requests.map(presentQuotaRequest), pagination: presentPagination(listing, total) });
+      const { requests, ...page } = await readQuotaRequests(em, requireScope(request), request.query.status, listing);
+      return success({ requests: requests.map(presentQuotaRequest), pagination: presentPagination(listing, page) });
     },
   });
 }
@@ -162,10 +162,10 @@ export function listQuotaRequestsOfAccount(api: Api, deps: ApiDependencies): voi
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const em = deps.orm.em.fork();
-      const { requests, total } = await readQuotaRequests(em, requireScope(request), request.query.status, listing);
-      return success({ requests: requests.map(presentQuotaRequest), pagination: presentPagination(listing, total) });
+      const { requests, ...page } = await readQuotaRequests(em, requireScope(request), request.query.status, listing);
+      return success({ requests: requests.map(presentQuotaRequest), pagination: presentPagination(listing, page) });
     },
   });
 }

@@ -55,14 +55,14 @@ export function listUsageSessions(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
+      const listing = toListing(deps, request, 50);
       const now = new Date();
       const window = resolveBounds(request.query, now);
       const of = { scope: requireScope(request), projectId: request.query.project_id };
-      const { sessions, total } = await listSessions(deps.orm.em, of, window, listing, now);
+      const { sessions, ...page } = await listSessions(deps.orm.em, of, window, listing, now);
       return success({
         sessions: sessions.map((session) => present(session, now)),
-        pagination: presentPagination(listing, total),
+        pagination: presentPagination(listing, page),
       });
     },
   });

@@ -187,12 +187,12 @@ export function listWebhooks(api: Api, deps: ApiDependencies): void {
       response: { 200: envelope(reply, 'A page of endpoints'), ...failures(ofPaging, 'admin_required', 'not_found') },
     },
     handler: async (request) => {
-      const listing = toListing(request.query, 50);
-      const { endpoints, total } = await listWebhookEndpoints(deps.orm.em.fork(), requireScope(request), listing);
+      const listing = toListing(deps, request, 50);
+      const { endpoints, ...page } = await listWebhookEndpoints(deps.orm.em.fork(), requireScope(request), listing);
       const caller = requireCaller(request);
       return success({
         webhooks: endpoints.map((each) => presentWebhook(each, caller)),
-        pagination: presentPagination(listing, total),
+        pagination: presentPagination(listing, page),
       });
     },
   });
@@ -289,7 +289,7 @@ export function updateWebhook(api: Api, deps: ApiDependencies): void {
 function userOfAccount({ userId, accountId }: Identity, ofAccount: AccountId): UserId {
   if (accountId === ofAccount) return userId;
   const reason = 'must stay account, because you are not a user of this account';
-  throw new AppError('validation_failed', `scope: ${reason}`, { details: [{ path: 'scope', reason }] });
+  throw new AppError('validation_failed', `scope ${reason}`, { details: [{ path: 'scope', reason }] });
 }
 
 /** `DELETE /v1/webhooks/{endpoint_id}`. */

@@ -9,6 +9,7 @@ import {
   Sandbox,
   SandboxError,
 } from '../../typescript/src/index.ts';
+import manifest from '../package.json' with { type: 'json' };
 
 /** The maximum length of one output. A model would not read more. */
 const maxTextLength = 64 * 1024;
@@ -52,7 +53,7 @@ const language = z
 /** An MCP server whose tools work on the sandboxes of one caller. */
 export function createMcpServer(connection: ConnectionOptions): McpServer {
   const server = new McpServer(
-    { name: 'sandbox-platform', version: '0.1.0' },
+    { name: 'sandbox-platform', version: manifest.version },
     {
       instructions:
         'Isolated Linux sandboxes. Make one with create_sandbox, work in it with its id, end it with terminate_sandbox. ' +

@@ -1,7 +1,7 @@
 /** A page of a list. */
 interface Page<Item> {
   items: Item[];
-  pagination: object;
+  pagination: { next_cursor: string | null };
 }
 
 const limit = 100;
@@ -10,9 +10,9 @@ const limit = 100;
 export async function* allPages<Item>(
   read: (query: { limit: number; cursor?: string }) => Promise<Page<Item>>,
 ): AsyncGenerator<Item, void> {
-  for (let cursor: string | null | undefined; cursor !== null; ) {
+  for (let cursor: string | null = ''; cursor !== null; ) {
     const { items, pagination } = await read({ limit, ...(cursor && { cursor }) });
     yield* items;
-    cursor = (pagination as { next_cursor?: string | null }).next_cursor ?? null;
+    cursor = pagination.next_cursor;
   }
 }

@@ -16,6 +16,7 @@ import type {
   SandboxSummary,
 } from './generated/api.ts';
 import { Git } from './git.ts';
+import { allPages } from './pages.ts';
 import { Ports } from './ports.ts';
 import { Pty } from './pty.ts';
 import type { RequestOptions } from './request-options.ts';
@@ -118,17 +119,15 @@ export class Sandbox implements AsyncDisposable {
   /** The sandboxes that the caller may see, newest first. */
   static async *list(options: ListOptions = {}): AsyncGenerator<SandboxSummary, void> {
     const api = new ApiClient(readConnection(options));
-    const limit = 100;
-    const query: ListSandboxesQuery = { limit };
+    const query: ListSandboxesQuery = {};
     if (options.status) query.status = options.status;
     if (options.search) query.search = options.search;
     if (options.projectId) query.project_id = options.projectId;
     if (options.metadata) query.metadata = JSON.stringify(options.metadata);
-    for (let page = 1; ; page++) {
-      const { sandboxes } = await api.call('listSandboxes', { query: { ...query, page } });
-      yield* sandboxes;
-      if (sandboxes.length < limit) return;
-    }
+    yield* allPages(async (page) => {
+      const { sandboxes, pagination } = await api.call('listSandboxes', { query: { ...query, ...page } });
+      return { items: sandboxes, pagination };
+    });
   }
 
   /** The current fields of the sandbox. */

@@ -72,7 +72,8 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   'gateway/last-hop': { from: ['db', 'domain', 'platform/config'] },
   agent: { from: [] },
   // These programs run at users, where the platform's code does not exist.
-  clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'esbuild', 'node:', 'tar-stream', 'zod'] },
+  clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'tar-stream', 'zod'] },
+  'clients/build.mjs': { from: [], packages: ['esbuild', 'fflate', 'node:', 'smol-toml'] },
   ops: {
     from: [
       ...['agent/proto/gen', 'db', 'domain', 'gateway/last-hop', 'integrations/payments', 'integrations/registry'],

@@ -145,7 +145,14 @@ describe('list', () => {
     expect(await names(`?user_id=${member.userId}`, api.root)).toEqual(['alpha', 'beta', 'default']);
     expect((await names('?limit=100', api.root)).length).toBeGreaterThan(3);
     const page = await api.send(member, 'GET', '/v1/api-keys?limit=2');
-    expect(page.body.data.pagination).toEqual({ page: 1, limit: 2, total: 3, total_pages: 2, offset: 0 });
+    expect(page.body.data.pagination).toEqual({
+      page: 1,
+      limit: 2,
+      total: 3,
+      total_pages: 2,
+      offset: 0,
+      next_cursor: expect.any(String),
+    });
     expect(page.body.data.max_active_api_keys).toBe(5);
     expect(page.text).not.toContain('api_key"');
   });

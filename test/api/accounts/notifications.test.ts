@@ -57,7 +57,14 @@ describe('list', () => {
       category: 'sandbox',
       created_at: '2026-01-01T00:00:02.000Z',
     });
-    expect(body.data.pagination).toEqual({ page: 1, limit: 50, total: 2, total_pages: 1, offset: 0 });
+    expect(body.data.pagination).toEqual({
+      page: 1,
+      limit: 50,
+      total: 2,
+      total_pages: 1,
+      offset: 0,
+      next_cursor: null,
+    });
     expect(body.data.unread_count).toBe(2);
   });
 

@@ -149,7 +149,14 @@ test('list: own ones for a user, the account for its root, who may filter by own
   const one = await make({ name: 'One' });
   const mine = await api.send(member, 'GET', '/v1/projects');
   expect(mine.body.data.projects.map((item: Json) => item.name)).toEqual(['One', 'Default']);
-  expect(mine.body.data.pagination).toEqual({ page: 1, limit: 50, total: 2, total_pages: 1, offset: 0 });
+  expect(mine.body.data.pagination).toEqual({
+    page: 1,
+    limit: 50,
+    total: 2,
+    total_pages: 1,
+    offset: 0,
+    next_cursor: null,
+  });
   const all = await api.send(api.root, 'GET', '/v1/projects?limit=100');
   expect(all.body.data.projects.length).toBeGreaterThan(2);
   const filtered = await api.send(api.root, 'GET', `/v1/projects?owner_user_id=${member.userId}&limit=1`);
@@ -251,7 +258,14 @@ describe('sandboxes of a project', () => {
         updated_at: full.updated_at,
       },
     ]);
-    expect(reply.body.data.pagination).toEqual({ page: 1, limit: 50, total: 1, total_pages: 1, offset: 0 });
+    expect(reply.body.data.pagination).toEqual({
+      page: 1,
+      limit: 50,
+      total: 1,
+      total_pages: 1,
+      offset: 0,
+      next_cursor: null,
+    });
     await api.send(member, 'POST', `/v1/sandboxes/${inside}/terminate`);
     const after = await api.send(member, 'GET', `/v1/projects/${id}/sandboxes?status=terminated`);
     expect(after.body.data.sandboxes[0].stopped_at).toEqual(expect.any(String));

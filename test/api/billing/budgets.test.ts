@@ -44,7 +44,10 @@ test('an account without a budget has null, no messages, and nothing to change o
   expect((await api.send(root, 'GET', budgets)).body.data).toBeNull();
   expect(await status()).toBeNull();
   const { data } = (await api.send(root, 'GET', `${budgets}/messages`)).body;
-  expect(data).toEqual({ messages: [], pagination: { page: 1, limit: 20, total: 0, total_pages: 0, offset: 0 } });
+  expect(data).toEqual({
+    messages: [],
+    pagination: { page: 1, limit: 20, total: 0, total_pages: 0, offset: 0, next_cursor: null },
+  });
   expect(formatCode(await change({ budget_amount: 5 }))).toBe('404 not_found');
   expect(formatCode(await api.send(root, 'DELETE', budgets))).toBe('404 not_found');
 });

@@ -79,7 +79,7 @@ test.each([
 
 test('pages of 20 by default, and the same limits as every list', async () => {
   const { body } = await api.send(member, 'GET', '/v1/templates');
-  expect(body.data.pagination).toEqual({ page: 1, limit: 20, total: 6, total_pages: 1, offset: 0 });
+  expect(body.data.pagination).toEqual({ page: 1, limit: 20, total: 6, total_pages: 1, offset: 0, next_cursor: null });
   expect((await api.send(member, 'GET', '/v1/templates?limit=-1')).body.code).toBe('invalid_pagination');
   expect((await api.send(member, 'GET', '/v1/templates?status=gone')).body.code).toBe('validation_failed');
   expect((await api.send(member, 'GET', '/v1/templates?usable=perhaps')).body.code).toBe('validation_failed');

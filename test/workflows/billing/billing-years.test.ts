@@ -86,7 +86,7 @@ async function change(planName: string, at: Date): Promise<void> {
 }
 
 const invoices = async (): Promise<Invoice[]> => {
-  const listing = { sortBy: 'created_at', sortOrder: 'asc', limit: 100, offset: 0 } as const;
+  const listing = { sortBy: 'created_at', sortOrder: 'asc', limit: 100, offset: 0, after: null } as const;
   return (await listInvoices(skipping.plane.orm.em.fork(), { rows: 'account', accountId: account() }, listing))
     .invoices;
 };

@@ -141,6 +141,23 @@ test('a wrong password fails at once, with a clear text; with the right one the 
   expect([newest.job_id, newest.progress_percentage]).toEqual([second.job_id, 100]);
 });
 
+test('an import whose registry cannot be reached says so while it tries again, and no longer when it has succeeded', async () => {
+  await pushImage(origin, `source/${name}`);
+  await front.stop();
+  const given = { external_registry_username: 'ada', external_registry_password: secret };
+  const begun = await requestImport(given);
+  let job: Json;
+  await until(async () => {
+    job = await send('GET', `/v1/import-jobs/${begun.job_id}`);
+    return job.error_message !== null;
+  });
+  const reason = `${front.address} cannot be reached`;
+  expect(job).toMatchObject({ status: 'running', error_message: reason, last_log_message: `failed: ${reason}` });
+  expect(JSON.stringify(job)).not.toContain(secret);
+  front = await RegistryFront.start(await registryAddress(), undefined, Number(front.address.split(':')[1]));
+  expect(await settled(begun.job_id)).toMatchObject({ status: 'completed', retry_count: 1, error_message: null });
+}, 60_000);
+
 test('one import at a time; a cancel ends it at once, leaves nothing in the registry, and another may begin', async () => {
   await pushImage(origin, `source/${name}`, { layers: [anyLayer(4_000_000)] });
   front.fault = { stallsAfter: 1_000_000 };

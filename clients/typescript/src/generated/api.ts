@@ -448,6 +448,8 @@ export interface ListSandboxesData {
 }
 
 export interface ListSandboxesQuery {
+  /** `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset */
+  cursor?: string;
   /** Default 1 */
   page?: number;
   /** Items on a page, default 50; more than 100 are cut to that */
@@ -540,6 +542,8 @@ export interface Pagination {
   offset: number;
   /** There are more items than `total`. Otherwise left out */
   total_is_capped?: true;
+  /** `cursor` of the next page. Null: this is the last page */
+  next_cursor: string | null;
 }
 
 export interface PauseSandboxBody {

@@ -53,7 +53,9 @@ const projectId = 'prj-a';
 const scopes: Scope[] = [{ rows: 'user', accountId, userId }, { rows: 'account', accountId }, { rows: 'everything' }];
 const [scope] = scopes as [Scope];
 const account: Scope = { rows: 'account', accountId };
-const listing = { sortBy: 'created_at', sortOrder: 'desc', limit: 10, offset: 0 } as const;
+const listing = { sortBy: 'created_at', sortOrder: 'desc', limit: 10, offset: 0, after: null } as const;
+/** The first page of a list, and a following one. */
+const listings = [listing, { ...listing, after: { value: '2026-01-02 03:04:05+00', key: ['a'] } }];
 const at = new Date('2026-01-02T03:04:05Z');
 /** With parts of hours at both ends, whole hours and whole days. */
 const window = { start: new Date('2026-01-01T22:10:00Z'), end: new Date('2026-01-05T01:10:00Z') };
@@ -97,31 +99,38 @@ async function sendLists(dry: DryRun): Promise<void> {
     ...{ statuses: ['running'], projectId, ownerUserId: userId, search: 'a', metadata: [{}] },
   };
   const templates = { status: 'available', visibility: 'public', name: 'a', usable: true } as const;
-  await dry.run((em) => listApiKeyViews(em, scope, { userId, isActive: true, search: 'a' }, listing));
+  for (const page of listings) {
+    await dry.run((em) => listApiKeyViews(em, scope, { userId, isActive: true, search: 'a' }, page));
+    await dry.run((em) => listAuditEvents(em, scope, audited, page));
+    await dry.run((em) => listNotifications(em, scope, { isRead: true, type: 'a' }, page));
+    await dry.run((em) => listProjectViews(em, scope, { ownerUserId: userId }, page));
+    await dry.run((em) => listUsers(em, scope, { status: 'enabled' }, page));
+    await dry.run((em) => listBudgetMessages(em, account, page));
+    await dry.run((em) => listBalanceChanges(em, account, page));
+    await dry.run((em) => listPaymentIntents(em, account, 'a', page));
+    await dry.run((em) => listSubscriptionChanges(em, account, page));
+    await dry.run((em) => listSandboxViews(em, scope, sandboxes, page));
+    await dry.run((em) => listImportJobs(em, scope, { status: 'ongoing', templateId: 'tpl-a' }, page));
+    await dry.run((em) => listImportJobs(em, scope, { status: 'completed' }, page));
+    for (const each of scopes) await dry.run((em) => listTemplateViews(em, each, templates, page));
+    await dry.run((em) => listAllocations(em, scope, false, page));
+    await dry.run((em) => listQuotaRequests(em, scope, 'pending', page));
+    await dry.run((em) => listWebhookEndpoints(em, scope, page));
+  }
+  for (const value of ['2026-01-02 03:04:05+00', null]) {
+    const page = { ...listing, after: { value, key: ['a'] } };
+    await dry.run((em) => listSandboxViews(em, scope, sandboxes, { ...page, sortBy: 'started_at' }));
+    await dry.run((em) => listApiKeyViews(em, scope, {}, { ...page, sortBy: 'last_used_at', sortOrder: 'asc' }));
+  }
   await dry.run((em) => findApiKeyView(em, scope, 'key-a'));
-  await dry.run((em) => listAuditEvents(em, scope, audited, listing));
-  await dry.run((em) => listNotifications(em, scope, { isRead: true, type: 'a' }, listing));
-  await dry.run((em) => listProjectViews(em, scope, { ownerUserId: userId }, listing));
   await dry.run((em) => findProjectView(em, scope, projectId));
-  await dry.run((em) => listUsers(em, scope, { status: 'enabled' }, listing));
   await dry.run((em) => listBilledPeriods(em, accountId, at));
   await dry.run((em) => readRunningPeriod(em, accountId, at));
-  await dry.run((em) => listBudgetMessages(em, account, listing));
   await dry.run((em) => findBudgetMessage(em, 'a'));
-  await dry.run((em) => listBalanceChanges(em, account, listing));
   await dry.run((em) => findBalanceChange(em, 'a'));
-  await dry.run((em) => listPaymentIntents(em, account, 'a', listing));
   await dry.run((em) => readPaymentIntent(em, account, 'a'));
-  await dry.run((em) => listSubscriptionChanges(em, account, listing));
-  await dry.run((em) => listSandboxViews(em, scope, sandboxes, listing));
   await dry.run((em) => findSandboxView(em, scope, 'sbx-a'));
-  await dry.run((em) => listImportJobs(em, scope, { status: 'ongoing', templateId: 'tpl-a' }, listing));
-  await dry.run((em) => listImportJobs(em, scope, { status: 'completed' }, listing));
-  for (const each of scopes) await dry.run((em) => listTemplateViews(em, each, templates, listing));
   await dry.run((em) => findTemplateView(em, scope, 'tpl-a'));
-  await dry.run((em) => listAllocations(em, scope, false, listing));
-  await dry.run((em) => listQuotaRequests(em, scope, 'pending', listing));
-  await dry.run((em) => listWebhookEndpoints(em, scope, listing));
   await dry.run((em) => findWebhookEndpoint(em, scope, 'whk-a'));
 }
 
@@ -137,8 +146,11 @@ async function sendUsage(dry: DryRun): Promise<void> {
     await dry.run((em) => sumUsage(em, of, window, at));
     await dry.run((em) => countSessions(em, of, window, at));
     await dry.run((em) => sessionsByDay(em, of, window));
-    await dry.run((em) => listSessions(em, of, window, { ...listing, sortBy: 'started_at' }, at));
-    await dry.run((em) => listUsageEvents(em, of, {}, window, listing));
+    const following = { value: '2026-01-02 03:04:05+00', key: ['a', 'a', '2026-01-02 03:04:05+00'] };
+    for (const page of listings) await dry.run((em) => listSessions(em, of, window, page, at));
+    for (const after of [null, following]) {
+      await dry.run((em) => listUsageEvents(em, of, {}, window, { ...listing, after }));
+    }
   }
   // Steps of samples, of minutes and of quarters of an hour.
   for (const stepSeconds of [5, 60, 900]) {

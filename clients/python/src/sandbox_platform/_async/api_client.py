@@ -73,7 +73,7 @@ class AsyncApiClient:
             found = await self.call(operation, query={**given, **page}, request_timeout=request_timeout)
             for item in found[name]:
                 yield item
-            cursor = found["pagination"].get("next_cursor")
+            cursor = found["pagination"]["next_cursor"]
             if cursor is None:
                 return
 

@@ -149,22 +149,13 @@ class AsyncSandbox:
         request_timeout: float | None = None,
     ) -> AsyncIterator[SandboxSummary]:
         """The sandboxes that the caller may see, newest first."""
-        limit = 100
-        query: dict[str, Any] = {"limit": limit}
-        filters = {"status": status, "search": search, "project_id": project_id}
-        query.update({key: value for key, value in filters.items() if value is not None})
+        query = {"status": status, "search": search, "project_id": project_id}
         if metadata is not None:
             query["metadata"] = json.dumps(dict(metadata))
         async with new_client() as client:
             api = AsyncApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), client)
-            page = 1
-            while True:
-                found = await api.call("listSandboxes", query={**query, "page": page})
-                for sandbox in found["sandboxes"]:
-                    yield sandbox
-                if len(found["sandboxes"]) < limit:
-                    return
-                page += 1
+            async for sandbox in api.all_pages("listSandboxes", "sandboxes", query, None):
+                yield sandbox
 
     async def info(self, *, request_timeout: float | None = None) -> SandboxInfo:
         """The current fields of the sandbox."""

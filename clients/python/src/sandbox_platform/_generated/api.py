@@ -477,6 +477,8 @@ class ListSandboxesData(TypedDict):
 
 
 class ListSandboxesQuery(TypedDict):
+    # `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset
+    cursor: NotRequired[str]
     # Default 1
     page: NotRequired[int]
     # Items on a page, default 50; more than 100 are cut to that
@@ -569,6 +571,8 @@ class Pagination(TypedDict):
     offset: int
     # There are more items than `total`. Otherwise left out
     total_is_capped: NotRequired[Literal[True]]
+    # `cursor` of the next page. Null: this is the last page
+    next_cursor: Union[str, None]
 
 
 class PauseSandboxBody(TypedDict):

@@ -74,7 +74,7 @@ class ApiClient:
             found = self.call(operation, query={**given, **page}, request_timeout=request_timeout)
             for item in found[name]:
                 yield item
-            cursor = found["pagination"].get("next_cursor")
+            cursor = found["pagination"]["next_cursor"]
             if cursor is None:
                 return
 

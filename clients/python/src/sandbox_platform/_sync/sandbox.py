@@ -150,22 +150,13 @@ class Sandbox:
         request_timeout: float | None = None,
     ) -> Iterator[SandboxSummary]:
         """The sandboxes that the caller may see, newest first."""
-        limit = 100
-        query: dict[str, Any] = {"limit": limit}
-        filters = {"status": status, "search": search, "project_id": project_id}
-        query.update({key: value for key, value in filters.items() if value is not None})
+        query = {"status": status, "search": search, "project_id": project_id}
         if metadata is not None:
             query["metadata"] = json.dumps(dict(metadata))
         with new_client() as client:
             api = ApiClient(read_connection(api_url, api_key, gateway_url, request_timeout), client)
-            page = 1
-            while True:
-                found = api.call("listSandboxes", query={**query, "page": page})
-                for sandbox in found["sandboxes"]:
-                    yield sandbox
-                if len(found["sandboxes"]) < limit:
-                    return
-                page += 1
+            for sandbox in api.all_pages("listSandboxes", "sandboxes", query, None):
+                yield sandbox
 
     def info(self, *, request_timeout: float | None = None) -> SandboxInfo:
         """The current fields of the sandbox."""
