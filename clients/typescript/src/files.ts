@@ -9,6 +9,7 @@ import { connectionError, SandboxError } from './errors.ts';
 import type { EntryInfo } from './generated/agent.ts';
 import { readBytes, readText } from './http-exchange.ts';
 import { type LocalFileFacts, writeGivenFile } from './local-file.ts';
+import type { RequestOptions } from './request-options.ts';
 import { withRetries } from './retries.ts';
 import { expiryIn, fileSignature } from './signed-url.ts';
 
@@ -216,18 +217,18 @@ export class Files {
   }
 
   /** The entries of a folder. @param options.depth levels, 1 by default */
-  async list(path: string, { depth = 1 }: { depth?: number } = {}): Promise<FileInfo[]> {
-    return (await this.#agent.call('Filesystem/ListDir', { path, depth })).entries.map(fileInfo);
+  async list(path: string, { depth = 1, ...options }: RequestOptions & { depth?: number } = {}): Promise<FileInfo[]> {
+    return (await this.#agent.call('Filesystem/ListDir', { path, depth }, options)).entries.map(fileInfo);
   }
 
   /** The entry at a path. Links are not followed. @throws {SandboxError} `not_found` */
-  async stat(path: string): Promise<FileInfo> {
-    return fileInfo((await this.#agent.call('Filesystem/Stat', { path })).entry!);
+  async stat(path: string, options: RequestOptions = {}): Promise<FileInfo> {
+    return fileInfo((await this.#agent.call('Filesystem/Stat', { path }, options)).entry!);
   }
 
-  async exists(path: string): Promise<boolean> {
+  async exists(path: string, options: RequestOptions = {}): Promise<boolean> {
     try {
-      await this.stat(path);
+      await this.stat(path, options);
       return true;
     } catch (error) {
       if (isNotFound(error)) return false;
@@ -236,9 +237,9 @@ export class Files {
   }
 
   /** Makes a folder and its parents. Returns whether it did not exist before. */
-  async makeDir(path: string): Promise<boolean> {
+  async makeDir(path: string, options: RequestOptions = {}): Promise<boolean> {
     try {
-      await this.#agent.call('Filesystem/MakeDir', { path });
+      await this.#agent.call('Filesystem/MakeDir', { path }, options);
       return true;
     } catch (error) {
       if (error instanceof SandboxError && error.code === 'already_exists') return false;
@@ -247,13 +248,13 @@ export class Files {
   }
 
   /** Moves a file or folder, and replaces the destination. */
-  async move(source: string, destination: string): Promise<FileInfo> {
-    return fileInfo((await this.#agent.call('Filesystem/Move', { source, destination })).entry!);
+  async move(source: string, destination: string, options: RequestOptions = {}): Promise<FileInfo> {
+    return fileInfo((await this.#agent.call('Filesystem/Move', { source, destination }, options)).entry!);
   }
 
   /** Removes a file, or a folder with its contents. A missing path is not an error. */
-  async remove(path: string): Promise<void> {
-    await this.#agent.call('Filesystem/Remove', { path });
+  async remove(path: string, options: RequestOptions = {}): Promise<void> {
+    await this.#agent.call('Filesystem/Remove', { path }, options);
   }
 
   /** Watches a folder for changes. Returns when the watch is active. `close` ends it. */

@@ -366,6 +366,7 @@ export interface ImportJob {
   completed_at: string | null;
   updated_at: string;
   last_log_message: string | null;
+  /** Why the last attempt failed, also while the import is running and tries again. Null: none has failed, or the import is completed */
   error_message: string | null;
   /** The last 64 KiB of output of the copying tool */
   skopeo_logs: string;
@@ -419,6 +420,8 @@ export interface ListApiKeysData {
 }
 
 export interface ListApiKeysQuery {
+  /** `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset */
+  cursor?: string;
   /** Default 1 */
   page?: number;
   /** Items on a page, default 50; more than 100 are cut to that */
@@ -483,6 +486,8 @@ export interface ListTemplatesData {
 }
 
 export interface ListTemplatesQuery {
+  /** `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset */
+  cursor?: string;
   /** Default 1 */
   page?: number;
   /** Items on a page, default 20; more than 100 are cut to that */
@@ -509,6 +514,8 @@ export interface ListWebhooksData {
 }
 
 export interface ListWebhooksQuery {
+  /** `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset */
+  cursor?: string;
   /** Default 1 */
   page?: number;
   /** Items on a page, default 50; more than 100 are cut to that */

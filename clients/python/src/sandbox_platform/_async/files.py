@@ -140,42 +140,49 @@ class AsyncFiles:
         async with self._agent.request("POST", _archive_path(path), **more) as response:
             return CopyResult(**json.loads(await response.aread()))
 
-    async def list(self, path: str, *, depth: int = 1) -> builtins.list[FileInfo]:
+    async def list(
+        self, path: str, *, depth: int = 1, request_timeout: float | None = None
+    ) -> builtins.list[FileInfo]:
         """The entries of a folder, up to ``depth`` levels deep."""
-        reply = await self._agent.call("Filesystem/ListDir", {"path": path, "depth": depth})
+        message = {"path": path, "depth": depth}
+        reply = await self._agent.call("Filesystem/ListDir", message, request_timeout=request_timeout)
         return [file_info(entry) for entry in reply["entries"]]
 
-    async def stat(self, path: str) -> FileInfo:
+    async def stat(self, path: str, *, request_timeout: float | None = None) -> FileInfo:
         """The entry at a path. Links are not followed."""
-        return file_info((await self._agent.call("Filesystem/Stat", {"path": path}))["entry"])
+        reply = await self._agent.call("Filesystem/Stat", {"path": path}, request_timeout=request_timeout)
+        return file_info(reply["entry"])
 
-    async def exists(self, path: str) -> bool:
+    async def exists(self, path: str, *, request_timeout: float | None = None) -> bool:
         try:
-            await self.stat(path)
+            await self.stat(path, request_timeout=request_timeout)
             return True
         except SandboxError as error:
             if error.code == "not_found":
                 return False
             raise
 
-    async def make_dir(self, path: str) -> bool:
+    async def make_dir(self, path: str, *, request_timeout: float | None = None) -> bool:
         """Makes a folder and its parents. Returns whether it did not exist before."""
         try:
-            await self._agent.call("Filesystem/MakeDir", {"path": path})
+            await self._agent.call("Filesystem/MakeDir", {"path": path}, request_timeout=request_timeout)
             return True
         except SandboxError as error:
             if error.code == "already_exists":
                 return False
             raise
 
-    async def move(self, source: str, destination: str) -> FileInfo:
+    async def move(
+        self, source: str, destination: str, *, request_timeout: float | None = None
+    ) -> FileInfo:
         """Moves a file or folder, and replaces the destination."""
-        reply = await self._agent.call("Filesystem/Move", {"source": source, "destination": destination})
+        message = {"source": source, "destination": destination}
+        reply = await self._agent.call("Filesystem/Move", message, request_timeout=request_timeout)
         return file_info(reply["entry"])
 
-    async def remove(self, path: str) -> None:
+    async def remove(self, path: str, *, request_timeout: float | None = None) -> None:
         """Removes a file, or a folder with its contents. A missing path is not an error."""
-        await self._agent.call("Filesystem/Remove", {"path": path})
+        await self._agent.call("Filesystem/Remove", {"path": path}, request_timeout=request_timeout)
 
     async def watch(self, path: str, *, recursive: bool = False) -> AsyncFileWatch:
         """Watches a folder for changes. The watch is active when this returns."""

@@ -391,6 +391,7 @@ class ImportJob(TypedDict):
     completed_at: Union[str, None]
     updated_at: str
     last_log_message: Union[str, None]
+    # Why the last attempt failed, also while the import is running and tries again. Null: none has failed, or the import is completed
     error_message: Union[str, None]
     # The last 64 KiB of output of the copying tool
     skopeo_logs: str
@@ -448,6 +449,8 @@ class ListApiKeysData(TypedDict):
 
 
 class ListApiKeysQuery(TypedDict):
+    # `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset
+    cursor: NotRequired[str]
     # Default 1
     page: NotRequired[int]
     # Items on a page, default 50; more than 100 are cut to that
@@ -512,6 +515,8 @@ class ListTemplatesData(TypedDict):
 
 
 class ListTemplatesQuery(TypedDict):
+    # `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset
+    cursor: NotRequired[str]
     # Default 1
     page: NotRequired[int]
     # Items on a page, default 20; more than 100 are cut to that
@@ -538,6 +543,8 @@ class ListWebhooksData(TypedDict):
 
 
 class ListWebhooksQuery(TypedDict):
+    # `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset
+    cursor: NotRequired[str]
     # Default 1
     page: NotRequired[int]
     # Items on a page, default 50; more than 100 are cut to that

@@ -141,42 +141,49 @@ class Files:
         with self._agent.request("POST", _archive_path(path), **more) as response:
             return CopyResult(**json.loads(response.read()))
 
-    def list(self, path: str, *, depth: int = 1) -> builtins.list[FileInfo]:
+    def list(
+        self, path: str, *, depth: int = 1, request_timeout: float | None = None
+    ) -> builtins.list[FileInfo]:
         """The entries of a folder, up to ``depth`` levels deep."""
-        reply = self._agent.call("Filesystem/ListDir", {"path": path, "depth": depth})
+        message = {"path": path, "depth": depth}
+        reply = self._agent.call("Filesystem/ListDir", message, request_timeout=request_timeout)
         return [file_info(entry) for entry in reply["entries"]]
 
-    def stat(self, path: str) -> FileInfo:
+    def stat(self, path: str, *, request_timeout: float | None = None) -> FileInfo:
         """The entry at a path. Links are not followed."""
-        return file_info((self._agent.call("Filesystem/Stat", {"path": path}))["entry"])
+        reply = self._agent.call("Filesystem/Stat", {"path": path}, request_timeout=request_timeout)
+        return file_info(reply["entry"])
 
-    def exists(self, path: str) -> bool:
+    def exists(self, path: str, *, request_timeout: float | None = None) -> bool:
         try:
-            self.stat(path)
+            self.stat(path, request_timeout=request_timeout)
             return True
         except SandboxError as error:
             if error.code == "not_found":
                 return False
             raise
 
-    def make_dir(self, path: str) -> bool:
+    def make_dir(self, path: str, *, request_timeout: float | None = None) -> bool:
         """Makes a folder and its parents. Returns whether it did not exist before."""
         try:
-            self._agent.call("Filesystem/MakeDir", {"path": path})
+            self._agent.call("Filesystem/MakeDir", {"path": path}, request_timeout=request_timeout)
             return True
         except SandboxError as error:
             if error.code == "already_exists":
                 return False
             raise
 
-    def move(self, source: str, destination: str) -> FileInfo:
+    def move(
+        self, source: str, destination: str, *, request_timeout: float | None = None
+    ) -> FileInfo:
         """Moves a file or folder, and replaces the destination."""
-        reply = self._agent.call("Filesystem/Move", {"source": source, "destination": destination})
+        message = {"source": source, "destination": destination}
+        reply = self._agent.call("Filesystem/Move", message, request_timeout=request_timeout)
         return file_info(reply["entry"])
 
-    def remove(self, path: str) -> None:
+    def remove(self, path: str, *, request_timeout: float | None = None) -> None:
         """Removes a file, or a folder with its contents. A missing path is not an error."""
-        self._agent.call("Filesystem/Remove", {"path": path})
+        self._agent.call("Filesystem/Remove", {"path": path}, request_timeout=request_timeout)
 
     def watch(self, path: str, *, recursive: bool = False) -> FileWatch:
         """Watches a folder for changes. The watch is active when this returns."""
