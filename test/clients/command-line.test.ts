@@ -104,6 +104,35 @@ describe('login', () => {
     expect((await cli(['ls']))[2]).toBe(0);
   });
 
+  test('in a browser takes the access token of the page, also from an identity provider, and makes a key', async () => {
+    const email = 'browser@example.com';
+    const headers = { 'X-API-Key': key, 'Content-Type': 'application/json' };
+    const post = async (path: string, body: object): Promise<Record<string, string>> => {
+      const reply = await fetch(`${url}${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+      return ((await reply.json()) as { data: Record<string, string> }).data;
+    };
+    const { initial_password: password } = await post('/v1/user-management/users', {
+      email,
+      username: 'browser',
+      role: 'user',
+    });
+    const { access_token } = await post('/v1/auth/sign-in', { email, password });
+    const login = ['login', '--url', url, '--profile', 'browser', '--browser', '--key-stdin'];
+    // A program in the place of the browser notes which page is opened.
+    const opened = path.join(config, 'opened');
+    fs.writeFileSync(path.join(config, 'xdg-open'), `#!/bin/sh\necho "$1" > ${opened}\n`, { mode: 0o755 });
+    const env = environment({ PATH: `${config}:${process.env.PATH}` });
+    expect(await cli(login, access_token, env)).toEqual([
+      ...[expect.stringContaining('as profile browser'), `${url}/account/sign-in\n`, 0],
+    ]);
+    await until(() => fs.existsSync(opened) && fs.readFileSync(opened, 'utf8') === `${url}/account/sign-in\n`);
+    const { api_key } = JSON.parse(fs.readFileSync(profiles(), 'utf8')).profiles.browser;
+    expect(api_key).toMatch(/^spk_/);
+    expect(await json('keys', 'ls', '--profile', 'browser')).toHaveLength(1);
+    expect(await cli(login, 'no token', env)).toEqual(['', expect.stringContaining('no access token'), 2]);
+    await cli(['logout', '--profile', 'browser']);
+  });
+
   test('on a terminal does not show the key', async () => {
     const terminal = pty.spawn(process.execPath, [script, 'login', '--url', url], {
       ...{ cols: 200, rows: 20 },

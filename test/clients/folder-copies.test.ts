@@ -37,7 +37,7 @@ const env = () => ({
 
 /** Starts the packed command line. */
 function start(...args: string[]): ChildProcess {
-  const script = path.join(project.dir, 'node_modules/sandbox-platform-client/dist/cli/main.js');
+  const script = path.join(project.dir, 'node_modules/@sandbox-platform/client/dist/cli/main.js');
   return spawn(process.execPath, [script, ...args], { env: env(), stdio: ['pipe', 'pipe', 'pipe'] });
 }
 
@@ -177,7 +177,7 @@ test('cp - writes standard input and reads to standard output; a folder is a tar
   expect((await cli(['cp', `${sandbox.id}:/root/piped`, '-'])).out === bytes).toBe(true);
   await sandbox.files.write('/root/tarred/a.txt', 'a');
   const script = `"$1" "$2" cp ${sandbox.id}:/root/tarred - | tar tf -`;
-  const main = path.join(project.dir, 'node_modules/sandbox-platform-client/dist/cli/main.js');
+  const main = path.join(project.dir, 'node_modules/@sandbox-platform/client/dist/cli/main.js');
   const words = ['-c', script, 'sh', process.execPath, main];
   const listed = await new Promise((resolve) => execFile('sh', words, { env: env() }, (_, out) => resolve(out)));
   expect(listed).toBe('./\na.txt\n');

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import os from 'node:os';
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
@@ -13,16 +14,19 @@ const defaultUrl = 'http://127.0.0.1:7080';
 export const login: CliCommand = {
   name: 'login',
   maxWords: 0,
-  usage: '[--profile NAME] [--email ADDRESS] [--key-stdin]',
+  usage: '[--profile NAME] [--browser | --email ADDRESS] [--key-stdin]',
   summary:
-    'keep an API key of a platform for later commands. It asks for the key; with --email for the password, and makes a key',
-  options: { email: { type: 'string' }, 'key-stdin': { type: 'boolean' } },
+    'keep an API key of a platform for later commands. It asks for the key; with --browser for the token of a sign-in ' +
+    'there, and with --email for the password, and makes a key',
+  options: { browser: { type: 'boolean' }, email: { type: 'string' }, 'key-stdin': { type: 'boolean' } },
   async run({ options, connection, json }) {
     const profiles = readProfiles();
     const name = String(options.profile ?? 'default');
     const apiUrl = connection.apiUrl ?? profiles.profiles[name]?.url ?? process.env.PLATFORM_URL ?? defaultUrl;
     const place = { ...connection, apiUrl };
-    const apiKey = options.email === undefined ? await askKey(apiUrl, options) : await makeKey(place, options);
+    if (options.browser) openInBrowser(`${apiUrl.replace(/\/+$/, '')}/account/sign-in`);
+    const secret = options.email === undefined ? await askKey(apiUrl, options) : await signIn(place, options);
+    const apiKey = secret.startsWith('eyJ') ? await makeKey(place, secret) : secret;
     // A wrong key is refused here, and not by the next command.
     await new Platform({ ...place, apiKey }).usage.quota();
     const gateway = connection.gatewayUrl;
@@ -53,22 +57,38 @@ export const logout: CliCommand = {
   },
 };
 
+/** An API key, or the access token of a sign-in, which is a JWT. */
 async function askKey(url: string, options: Record<string, unknown>): Promise<string> {
-  const key = options['key-stdin'] ? await text(process.stdin) : await askSecret(`API key for ${url}: `);
-  if (key.trim() === '') throw new UsageError('The key is empty');
-  return key.trim();
+  const question = options.browser ? 'Sign in there, and paste the access token: ' : `API key for ${url}: `;
+  const key = (options['key-stdin'] ? await text(process.stdin) : await askSecret(question)).trim();
+  if (key === '') throw new UsageError('The key is empty');
+  if (options.browser && !key.startsWith('eyJ')) throw new UsageError('That is no access token');
+  return key;
 }
 
-/** Signs in with a password and makes an API key of this machine. */
-async function makeKey(place: { apiUrl: string }, options: Record<string, unknown>): Promise<string> {
+/** Signs in with a password. Returns an access token. */
+async function signIn(place: { apiUrl: string }, options: Record<string, unknown>): Promise<string> {
   const password = options['key-stdin'] ? await text(process.stdin) : await askSecret('Password: ');
   const api = new ApiClient(readConnection({ ...place, apiKey: 'none' }));
   const body = { email: String(options.email), password: password.replace(/\r?\n$/, '') };
-  const { access_token } = await api.call('signIn', { body });
-  const own = new Platform({ ...place, apiKey: access_token });
+  return (await api.call('signIn', { body })).access_token;
+}
+
+/** Makes an API key for this machine. */
+async function makeKey(place: { apiUrl: string }, accessToken: string): Promise<string> {
+  const own = new Platform({ ...place, apiKey: accessToken });
   const stamp = new Date().toISOString().slice(0, 19);
   const { api_key } = await own.apiKeys.create(`command line on ${os.hostname()} ${stamp}`);
   return api_key!;
+}
+
+function openInBrowser(url: string): void {
+  process.stderr.write(`${url}\n`);
+  const [program = 'xdg-open', ...args] = { darwin: ['open'], win32: ['explorer'] }[process.platform as string] ?? [];
+  // Without a browser on this machine, the user opens the printed address on another one.
+  spawn(program, [...args, url], { stdio: 'ignore', detached: true })
+    .on('error', () => {})
+    .unref();
 }
 
 /** Asks on the terminal without showing the answer. */
