@@ -32,6 +32,7 @@ const notRun = [
   'clients/typescript/README.md: npm install $PLATFORM_URL/clients/sandbox-platform-client.tgz',
   'docs/billing.md: npm run admin -- refund-charge --charge pi_… --amount 5.00 --description "An hour without service"',
   "docs/guides/from-daytona.md: import { Daytona } from '@daytonaio/sdk';",
+  "docs/guides/from-e2b.md: import { Sandbox } from '@e2b/code-interpreter';",
   'docs/kubernetes.md: PLATFORM_REGISTRY=registry.example.com npm run admin -- push-template-image --template base',
   'docs/kubernetes.md: apiVersion: scheduling.k8s.io/v1',
   'docs/kubernetes.md: image: { repository: registry.example.com/sandbox-platform, tag: "0.1.0" }',
