@@ -73,6 +73,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   agent: { from: [] },
   // These programs run at users, where the platform's code does not exist.
   clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'esbuild', 'node:', 'tar-stream', 'zod'] },
+  'clients/integrations': { from: [], packages: ['@computesdk/provider', 'ai', 'sandbox-platform-client', 'zod'] },
   ops: {
     from: [
       ...['agent/proto/gen', 'db', 'domain', 'gateway/last-hop', 'integrations/payments', 'integrations/registry'],

@@ -71,7 +71,8 @@ async function orNull<T>(work: Promise<T>, codes: string[]): Promise<T | null> {
 
 /** `cpuCount`, `memoryMb`, `storageGb` and `ports` are options of this provider. */
 function create(config: SandboxPlatformConfig, options: CreateSandboxOptions = {}): Promise<Sandbox> {
-  if (options.image) throw new Error(`Import the image ${options.image} as a template, and pass its name as templateId`);
+  if (options.image)
+    throw new Error(`Import the image ${options.image} as a template, and pass its name as templateId`);
   const { name, envs, signal, metadata, cpuCount, memoryMb, storageGb, ports = [] } = options;
   const asText = (value: unknown) => (typeof value === 'string' ? value : JSON.stringify(value));
   return Sandbox.create({
