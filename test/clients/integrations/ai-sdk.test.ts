@@ -210,11 +210,11 @@ const replies = [
 ];
 
 test('an agent of the AI SDK works with commands, background commands, code, files and ports of a sandbox', async () => {
-  expect(await project.run([work, background, plot], platform.env)).toEqual(['done\n', 'done\n', 'done\n']);
+  expect(await project.run([work, background, plot], { ...platform.env })).toEqual(['done\n', 'done\n', 'done\n']);
 }, 120_000);
 
 test('the session is what the AI SDK asks of a sandbox', async () => {
-  expect(await project.run([session], platform.env)).toEqual(['done\n']);
+  expect(await project.run([session], { ...platform.env })).toEqual(['done\n']);
 }, 120_000);
 
 test('the program of the README runs with the mock as its model', async () => {
@@ -223,6 +223,6 @@ test('the program of the README runs with the mock as its model', async () => {
   const model = `const model = new (await import('ai/test')).MockLanguageModelV4({ doGenerate: ${JSON.stringify(replies)} as any });`;
   const source = program!.source.replace(/^const model = .*$/m, () => model);
   expect(source).not.toBe(program!.source);
-  const [printed] = await project.run([source], platform.env);
+  const [printed] = await project.run([source], { ...platform.env });
   expect(printed).toBe('run_command\nThe sum is 42.\n');
 }, 120_000);

@@ -97,7 +97,7 @@ console.log('done');
 `;
 
 test('a program of ComputeSDK creates, finds, lists and destroys sandboxes, and uses commands, files and ports', async () => {
-  const printed = await project.run([commands, filesAndPorts], platform.env);
+  const printed = await project.run([commands, filesAndPorts], { ...platform.env });
   expect(printed).toEqual(['done\n', 'done\n']);
 }, 120_000);
 
@@ -106,7 +106,7 @@ test('the program of the README runs', async () => {
   expect(programs.length).toBe(1);
   const [printed] = await project.run(
     programs.map(({ source }) => source),
-    platform.env,
+    { ...platform.env },
   );
   expect(printed).toMatch(/^hello from ComputeSDK\n/);
 }, 120_000);

@@ -1,5 +1,5 @@
 import type { Experimental_SandboxProcess, Experimental_SandboxSession } from 'ai';
-import { type CommandHandle, type Sandbox, SandboxError } from 'sandbox-platform-client';
+import { type CommandHandle, type FileInfo, type Sandbox, SandboxError } from 'sandbox-platform-client';
 
 /** The output of a process that nobody has read yet. When it is reached, the process waits, as with a pipe. */
 const bufferedBytes = 8 * 1024 * 1024;
@@ -74,10 +74,8 @@ export function sandboxSession(sandbox: Sandbox): Experimental_SandboxSession {
     listDirectory: async ({ path, abortSignal }) => {
       abortSignal?.throwIfAborted();
       const entries = await orNull(files.list(path));
-      return (
-        entries &&
-        entries.map(({ name, type, symlinkTarget }) => ({ name, type: symlinkTarget === null ? type : 'symlink' }))
-      );
+      const typeOf = ({ type, symlinkTarget }: FileInfo) => (symlinkTarget === null ? type : 'symlink');
+      return entries?.map((entry) => ({ name: entry.name, type: typeOf(entry) })) ?? null;
     },
     deleteFile: async ({ path, abortSignal }) => {
       abortSignal?.throwIfAborted();
@@ -123,10 +121,10 @@ function processOf(handle: CommandHandle, stdin = false): WritableProcess {
   const copy = async () => {
     for await (const { from, bytes } of handle) await (from === 'stderr' ? stderr : stdout).add(bytes);
   };
-  copy().then(
-    () => [stdout, stderr].forEach((output) => output.end()),
-    (error) => [stdout, stderr].forEach((output) => output.end(error)),
-  );
+  const end = (error?: unknown) => {
+    for (const output of [stdout, stderr]) output.end(error);
+  };
+  copy().then(() => end(), end);
   return {
     ...{ pid: handle.pid, stdout: stdout.stream, stderr: stderr.stream },
     wait: async () => ({ exitCode: (await handle.wait()).exitCode }),
