@@ -1,0 +1,2 @@
+export { sandboxSession } from './session.ts';
+export { sandboxTools } from './tools.ts';
