@@ -34,12 +34,9 @@ const notRun = [
   'docs/guides/agent-runs-code.md: (cd clients/integrations/ai-sdk && npm install --no-save $PLATFORM_URL/clients/sandbox-platform-client.tgz && npm run build && npm pack)',
   "docs/guides/agent-runs-code.md: import { stepCountIs, ToolLoopAgent } from 'ai';",
   "docs/guides/from-daytona.md: import { Daytona } from '@daytonaio/sdk';",
-<<<<<<< HEAD
   "docs/guides/from-e2b.md: import { Sandbox } from '@e2b/code-interpreter';",
-=======
   "docs/integrations.md: import { compute } from 'computesdk';",
   "docs/integrations.md: import { stepCountIs, ToolLoopAgent } from 'ai';",
->>>>>>> adapters-ts
   'docs/kubernetes.md: PLATFORM_REGISTRY=registry.example.com npm run admin -- push-template-image --template base',
   'docs/kubernetes.md: apiVersion: scheduling.k8s.io/v1',
   'docs/kubernetes.md: image: { repository: registry.example.com/sandbox-platform, tag: "0.1.0" }',

@@ -72,13 +72,9 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   'gateway/last-hop': { from: ['db', 'domain', 'platform/config'] },
   agent: { from: [] },
   // These programs run at users, where the platform's code does not exist.
-<<<<<<< HEAD
   clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'tar-stream', 'zod'] },
   'clients/build.mjs': { from: [], packages: ['esbuild', 'fflate', 'node:', 'smol-toml'] },
-=======
-  clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'esbuild', 'node:', 'tar-stream', 'zod'] },
-  'clients/integrations': { from: [], packages: ['@computesdk/provider', 'ai', 'sandbox-platform-client', 'zod'] },
->>>>>>> adapters-ts
+  'clients/integrations': { from: [], packages: ['@computesdk/provider', '@sandbox-platform/client', 'ai', 'zod'] },
   ops: {
     from: [
       ...['agent/proto/gen', 'db', 'domain', 'gateway/last-hop', 'integrations/payments', 'integrations/registry'],
