@@ -108,7 +108,8 @@ class PlatformEnvironment(BaseEnvironment):
             )
         except SandboxError as error:
             if error.code == "timed_out":
-                raise TimeoutError(error.message) from error
+                # As the environments of Harbor do: a TimeoutError would be taken for that of the agent.
+                raise RuntimeError(f"Command timed out after {timeout_sec} seconds") from error
             raise
         return ExecResult(stdout=result.stdout, stderr=result.stderr, return_code=result.exit_code)
 
@@ -133,5 +134,5 @@ class PlatformEnvironment(BaseEnvironment):
     @property
     def _running(self) -> AsyncSandbox:
         if self._sandbox is None:
-            raise RuntimeError("The environment is not started.")
+            raise RuntimeError("The environment is not running.")
         return self._sandbox
