@@ -197,15 +197,16 @@ class PlatformSandboxClient(BaseSandboxClient[PlatformSandboxOptions]):
         options = options or PlatformSandboxOptions()
         manifest = self._validate_manifest_for_create(manifest or Manifest())
         session_id = uuid.uuid4()
-        sandbox = await _new_sandbox(options, manifest)
         state = PlatformSandboxState(
             session_id=session_id,
             snapshot=resolve_snapshot(snapshot, str(session_id)),
             manifest=manifest,
             exposed_ports=options.exposed_ports,
             options=options,
-            sandbox_id=sandbox.id,
+            sandbox_id="",
         )
+        sandbox = await _new_sandbox(options, manifest)
+        state.sandbox_id = sandbox.id
         return self._wrap_session(PlatformSandboxSession(state, sandbox))
 
     async def delete(self, session: SandboxSession) -> SandboxSession:
@@ -214,7 +215,8 @@ class PlatformSandboxClient(BaseSandboxClient[PlatformSandboxOptions]):
 
     async def resume(self, state: SandboxSessionState) -> SandboxSession:
         """Connects to the sandbox of a session. If it has ended, a new one gets the snapshot of the workspace."""
-        assert isinstance(state, PlatformSandboxState)
+        if not isinstance(state, PlatformSandboxState):
+            raise TypeError("The state is not that of a session of the platform")
         state.assert_path_grants_rebound()
         try:
             sandbox = await AsyncSandbox.connect(state.sandbox_id, timeout=state.options.timeout)
