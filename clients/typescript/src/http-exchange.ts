@@ -32,7 +32,12 @@ const agents = { 'http:': new http.Agent({ keepAlive: true }), 'https:': new htt
  */
 export async function exchange(server: HttpServer, path: string, request: HttpRequest): Promise<http.IncomingMessage> {
   const url = new URL(path, `${server.origin}/`);
-  const headers = { ...request.headers, ...(server.host === null ? {} : { Host: server.host }) };
+  const headers = {
+    ...request.headers,
+    ...(server.host !== null && { Host: server.host }),
+    // With `close`, a server that replies before it has read the body resets the connection, and the reply is lost.
+    ...(request.isAlone && { Connection: 'keep-alive' }),
+  };
   const options: https.RequestOptions = {
     method: request.method,
     headers,
@@ -40,8 +45,9 @@ export async function exchange(server: HttpServer, path: string, request: HttpRe
     ...(request.signal && { signal: request.signal }),
     ...(server.host !== null && { servername: server.host.replace(/:\d+$/, '') }),
   };
+  const sent = (url.protocol === 'https:' ? https : http).request(url, options);
   const response = await new Promise<http.IncomingMessage>((resolve, reject) => {
-    const sent = (url.protocol === 'https:' ? https : http).request(url, options, resolve);
+    sent.once('response', resolve);
     sent.once('error', (error) => {
       reject(request.signal?.aborted ? request.signal.reason : connectionError(url.origin, error));
     });
@@ -57,6 +63,8 @@ export async function exchange(server: HttpServer, path: string, request: HttpRe
   });
   if (response.statusCode! < 300 || response.statusCode === 304) return response;
   const text = await readText(response, maxErrorBytes).catch(() => '');
+  // The rest of the body has no reader.
+  if (!sent.writableFinished) sent.destroy();
   throw errorOfReply(response.statusCode!, response.headers, text);
 }
 
