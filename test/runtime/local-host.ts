@@ -62,13 +62,19 @@ export class LocalHost {
   /** The number of frozen members of the warm pool of one image. */
   countReady(image: string): number {
     const digest = /@(sha256:[0-9a-f]{64})$/.exec(image)?.[1] ?? baseRecipeDigest();
-    const cgroups = new Cgroups(this.copy.cgroup);
+    return this.#frozenMembers().filter((shim) => shim.image.includes(digest.replace(':', '-'))).length;
+  }
+
+  /** Whether the driver offers every frozen member. It does so some time after the kernel has frozen it. */
+  get offersAllMembers(): boolean {
+    return this.driver.poolReady >= this.#frozenMembers().length;
+  }
+
+  #frozenMembers() {
+    const { freezer } = new Cgroups(this.copy.cgroup);
     return liveShims(this.copy).filter(
-      (shim) =>
-        shim.folder.startsWith(this.copy.poolFolder) &&
-        shim.image.includes(digest.replace(':', '-')) &&
-        cgroups.freezer.isFrozen(shim.instance),
-    ).length;
+      (shim) => shim.folder.startsWith(this.copy.poolFolder) && freezer.isFrozen(shim.instance),
+    );
   }
 
   /** A new sandbox: small, without internet access, with secrets for which tests search. */

@@ -42,7 +42,7 @@ const createFrom = async (name: 'one' | 'two') => {
   return { spec, place };
 };
 const ready = (name: 'one' | 'two', count = 1) =>
-  until(() => host.countReady(imageReference(name)) >= count, 120_000, 20);
+  until(() => host.countReady(imageReference(name)) >= count && host.offersAllMembers, 120_000, 20);
 
 test("the second sandbox of a template comes from the template's own pool, and runs like any other", async () => {
   host = await LocalHost.open({ registryInsecureHttp: true, warmPoolSize: 1, warmPoolMaxSize: 4 });
