@@ -1,4 +1,5 @@
 import fs from 'node:fs';
+import { findAccount } from '../process/identity.ts';
 
 /** The environment of the sandbox's processes and contexts. It is one object, filled by the boot document. */
 export interface AgentEnvironment {
@@ -17,33 +18,6 @@ export interface AgentEnvironment {
 }
 
 const defaultPath = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-
-/** The name, ids and home of a user in one line of passwd(5). */
-export interface Account {
-  name: string;
-  uid: number;
-  gid: number;
-  home: string;
-  shell: string;
-}
-
-/** The account with that name or number in `/etc/passwd`. Undefined when there is no such account or file. */
-export function findAccount(nameOrUid: string | number): Account | undefined {
-  let text: string;
-  try {
-    text = fs.readFileSync('/etc/passwd', 'utf8');
-  } catch {
-    // An image made from scratch has no accounts.
-    return undefined;
-  }
-  for (const line of text.split('\n')) {
-    const [name, , uid, gid, , home, shell] = line.split(':');
-    if (name && (name === nameOrUid || uid === String(nameOrUid))) {
-      return { name, uid: Number(uid), gid: Number(gid), home: home || '/', shell: shell || '/bin/sh' };
-    }
-  }
-  return undefined;
-}
 
 /**
  * The environment of processes in this sandbox. `sandboxVariables` is called each time, so `init` can set the variables

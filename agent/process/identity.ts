@@ -1,4 +1,42 @@
-import { findAccount } from '../boot/environment.ts';
+import fs from 'node:fs';
+
+/** The name, ids and home of a user in one line of passwd(5). */
+interface Account {
+  name: string;
+  uid: number;
+  gid: number;
+  home: string;
+}
+
+const passwd = '/etc/passwd';
+/** Files of names have some KiB. Programs of the sandbox can replace this one. */
+const maxPasswdBytes = 4 * 1024 * 1024;
+
+/** The account with that name or number in `/etc/passwd`. Undefined when there is no such account or file. */
+export function findAccount(nameOrUid: string | number): Account | undefined {
+  let text: string;
+  try {
+    const stat = fs.statSync(passwd);
+    // Reading a pipe would block the agent.
+    if (!stat.isFile() || stat.size > maxPasswdBytes) return undefined;
+    text = fs.readFileSync(passwd, 'utf8');
+  } catch {
+    // An image made from scratch has no accounts.
+    return undefined;
+  }
+  for (const line of text.split('\n')) {
+    const [name, , uid, gid, , home] = line.split(':');
+    if (!name || !isId(uid) || !isId(gid)) continue;
+    if (name === nameOrUid || uid === String(nameOrUid)) {
+      return { name, uid: Number(uid), gid: Number(gid), home: home || '/' };
+    }
+  }
+  return undefined;
+}
+
+function isId(text: string | undefined): text is string {
+  return /^\d{1,10}$/.test(text ?? '') && Number(text) < 2 ** 32;
+}
 
 /** The user of a process, and the variables that depend on it. */
 export interface Identity {
@@ -14,9 +52,9 @@ export interface Identity {
 export function findIdentity(user: string): Identity {
   const [nameOrUid, group] = user.split(':');
   const account = findAccount(nameOrUid!);
-  const uid = account?.uid ?? (/^\d{1,9}$/.test(nameOrUid!) ? Number(nameOrUid) : undefined);
+  const uid = account?.uid ?? (isId(nameOrUid) ? Number(nameOrUid) : undefined);
   if (uid === undefined) throw new TypeError(`unknown user ${nameOrUid}`);
-  const gid = group !== undefined && /^\d{1,9}$/.test(group) ? Number(group) : (account?.gid ?? 0);
+  const gid = isId(group) ? Number(group) : (account?.gid ?? 0);
   const name = account?.name ?? String(uid);
   return { uid, gid, env: { HOME: account?.home ?? '/', USER: name, LOGNAME: name } };
 }

@@ -265,7 +265,7 @@ test('the end of a process is kept for those who ask later, by pid and tag, unti
   });
 });
 
-test('output that nobody takes of ended processes has at most 16 MiB in all, and the newest stay', async () => {
+test('the agent keeps the newest 16 MiB of unread output of ended processes', async () => {
   const pids: number[] = [];
   for (let count = 0; count < 20; count++) {
     const run = sh('sleep 0.1; head -c 1048576 /dev/zero; exit 7');
@@ -485,6 +485,26 @@ test('a process of another user reads input and is killed like others, and its u
   expect(unknown.error).toMatchObject({ code: Code.InvalidArgument, rawMessage: 'unknown user no-such-user' });
   const missing = await start({ process: { cmd: 'no-such-command', cwd: '/' } }, 'connect+json', as('nobody')).finished;
   expect(missing.error).toMatchObject({ code: Code.NotFound });
+});
+
+test.each([
+  ['a pipe', 'mkfifo "$f"'],
+  ['a list with malformed ids', 'echo "broken:x:abc:-1::/:" > "$f"'],
+])('an agent whose /etc/passwd is %s starts, and processes run as users by number', async (_, make) => {
+  const hide = `f=$(mktemp -u) && ${make} && mount --bind "$f" /etc/passwd && rm "$f" && exec "$@"`;
+  const own = await TestAgent.start({ through: ['unshare', '--mount', 'sh', '-c', hide, 'sh'] });
+  try {
+    const run = async (user: string) => {
+      const client = own.client(Process, 'connect+json', as(user));
+      const request = { process: { cmd: 'id', args: ['-u'], cwd: '/' } };
+      return new Run((signal) => client.start(request, { signal })).finished;
+    };
+    expect((await run('65534')).stdout.toString()).toBe('65534\n');
+    for (const user of ['nobody', 'broken'])
+      expect((await run(user)).error).toMatchObject({ code: Code.InvalidArgument });
+  } finally {
+    await own.stop();
+  }
 });
 
 test('a daemon in another session does not delay the end, and survives', async () => {
