@@ -41,7 +41,12 @@ export const documentation = fp<{ settings: Settings }>(
     };
     let made: Promise<{ site: Site; search: DocumentationSearch }> | null = null;
     const open = () => {
-      made ??= make().then(async (site) => ({ site, search: await DocumentationSearch.load(site.searchIndex) }));
+      made ??= make()
+        .then(async (site) => ({ site, search: await DocumentationSearch.load(site.searchIndex) }))
+        .catch((error) => {
+          made = null;
+          throw error;
+        });
       return made;
     };
 
