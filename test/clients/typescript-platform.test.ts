@@ -85,7 +85,7 @@ test('API keys are made, disabled, enabled and deleted', async () => {
   expect(await codeOf(own.usage.quota())).toBe('unauthenticated');
 });
 
-test('the usage of a period is told, in groups', async () => {
+test('usage.summary returns the usage of a period by group', async () => {
   const sandbox = await Sandbox.create({ ...options, metadata: { team: 'of-the-client' } });
   const { summary, groups } = await platform.usage.summary({
     start: new Date(Date.now() - 3_600_000),

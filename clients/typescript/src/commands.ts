@@ -160,7 +160,7 @@ export class CommandHandle implements AsyncIterable<Output> {
     this.#end = this.#limited(() => this.#read());
     const { stdin } = options;
     this.#feeding = stdin === undefined || stdin === 'open' ? Promise.resolve() : this.#feed(Buffer.from(stdin));
-    // Whoever waits or reads gets the errors.
+    // `wait` and the iterator throw the errors.
     for (const work of [this.#end, this.#feeding]) work.catch(() => {});
   }
 

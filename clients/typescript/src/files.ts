@@ -173,8 +173,8 @@ export class Files {
   }
 
   /**
-   * Copies a folder of the sandbox into a local folder, as `uploadFolder` does. Nothing outside of `localFolder` is
-   * written, whatever the sandbox sends. The umask limits the modes; set-id bits are dropped.
+   * Copies a folder of the sandbox into a local folder, as `uploadFolder` does. The sandbox cannot make it
+   * write outside of `localFolder`. The umask limits the modes. Set-id bits are removed.
    * @throws {SandboxError} `bad_reply`, `connection_failed`, `copy_failed`; errors of the local files
    */
   async downloadFolder(path: string, localFolder: string, options: CopyOptions = {}): Promise<CopyResult> {

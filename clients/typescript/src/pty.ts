@@ -60,7 +60,7 @@ export class Terminal implements AsyncIterable<Uint8Array> {
     this.#agent = agent;
     this.#stream = stream;
     this.#onData = onData;
-    // Whoever waits gets the error.
+    // `wait` throws the error.
     if (onData) this.#read().catch(() => {});
   }
 

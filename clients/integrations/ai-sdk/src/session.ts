@@ -1,7 +1,7 @@
 import { type CommandHandle, type FileInfo, type Sandbox, SandboxError } from '@sandbox-platform/client';
 import type { Experimental_SandboxProcess, Experimental_SandboxSession } from 'ai';
 
-/** The output of a process that nobody has read yet. When it is reached, the process waits, as with a pipe. */
+/** The maximum unread output of a process, in bytes. A process that writes more waits for its reader. */
 const bufferedBytes = 8 * 1024 * 1024;
 
 /** A sandbox for `experimental_sandbox` of the AI SDK. Relative paths begin in the home folder. */

@@ -228,7 +228,7 @@ class Unpacker:
         self._leave_folders(names)
         self._counts["skipped"] += max(int(_number(pax.get("SANDBOX.skipped"), 0)), 0)
         if info.isdir():
-            # A folder has no content, whatever its header says.
+            # The content of a folder is empty, even if its header has a size.
             self._left = self._padding = 0
             if not names:
                 if self._is_new:

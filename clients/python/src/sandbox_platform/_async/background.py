@@ -23,7 +23,7 @@ class AsyncBackground:
 def _forget(task: asyncio.Task[None]) -> None:
     _tasks.discard(task)
     if not task.cancelled():
-        task.exception()  # Whoever waits gets it. Without this call, asyncio would log it.
+        task.exception()  # `wait` raises the error. Without this call, asyncio logs it.
 
 
 def new_condition() -> asyncio.Condition:

@@ -119,8 +119,8 @@ class Files:
     def download_folder(self, path: str, local_folder: str | os.PathLike[str]) -> CopyResult:
         """Copies a folder of the sandbox into a local folder, as ``upload_folder`` does.
 
-        Nothing outside of ``local_folder`` is written, whatever the sandbox sends. The umask limits the modes; set-id
-        bits are dropped. Raises ``bad_reply``, ``connection_failed``, ``copy_failed``, and OSError of the local files.
+        The sandbox cannot make it write outside of ``local_folder``. The umask limits the modes. Set-id bits are
+        removed. Raises ``bad_reply``, ``connection_failed``, ``copy_failed``, and OSError of the local files.
         """
         with self._agent.request("GET", _archive_path(path)) as response:
             unpacker = Unpacker(local_folder)
