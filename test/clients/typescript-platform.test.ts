@@ -101,7 +101,8 @@ describe('webhooks', () => {
 
   test('are made and tested, and their deliveries verified with the secret and with the public key', async () => {
     const receiver = await WebhookReceiver.start(answerWith(204));
-    const webhook = await platform.webhooks.create(receiver.url, ['sandbox.*'], { secret, description: 'a test' });
+    // A family without events in these tests. Sandboxes of other tests on this platform have events.
+    const webhook = await platform.webhooks.create(receiver.url, ['budget.*'], { secret, description: 'a test' });
     expect((await all(platform.webhooks.list())).map(({ endpoint_id }) => endpoint_id)).toContain(webhook.endpoint_id);
     await platform.webhooks.test(webhook.endpoint_id);
     await until(() => receiver.received.length > 0);
