@@ -59,9 +59,11 @@ const cli = (
     ({ stdout, stderr, code }) => [stdout, stderr, code],
   );
 
-const json = async (...args: string[]) => {
-  const [stdout, stderr, code] = await cli([...args, '--json']);
-  expect([stderr, code]).toEqual(['', 0]);
+const json = (...args: string[]) => jsonOf(args);
+
+const jsonOf = async ([name, ...args]: string[], input = '') => {
+  const [stdout, stderr, code] = await cli([name!, '--json', ...args], input);
+  expect([name, stderr, code]).toEqual([name, '', 0]);
   return JSON.parse(stdout);
 };
 
@@ -227,6 +229,55 @@ test('templates, keys, usage and webhooks are listed, made and deleted, as text 
   expect(await json('webhooks', 'rm', endpoint!)).toEqual({ endpoint_id: endpoint });
 }, 300_000);
 
+test('every command prints JSON with --json, but for a terminal and for scripts of shells', async () => {
+  const called: string[] = ['shell', 'completion'];
+  const call = (command: string, args: string[] = [], input = '') => {
+    called.push(command);
+    return jsonOf([...command.split(' '), ...args], input);
+  };
+  const { sandbox_id: id } = await call('create');
+  for (const command of ['info', 'open', 'ports', 'metrics', 'logs', 'pause', 'resume', 'restart']) {
+    await call(command, [id]);
+  }
+  await call('ls');
+  await call('timeout', [id, '900']);
+  expect(await call('exec', [id, '--', 'echo out; echo err >&2'])).toEqual({
+    ...{ exit_code: 0, stdout: 'out\n', stderr: 'err\n', truncated: false },
+  });
+  const other = await Sandbox.get(id, { apiUrl: url, apiKey: key });
+  const { pid } = await other.commands.run('exit 0', { background: true });
+  expect(await call('logs', [id, `${pid}`])).toEqual({ exit_code: 0, stdout: '', stderr: '', truncated: false });
+  const folder = path.join(config, 'folder');
+  fs.mkdirSync(folder);
+  fs.writeFileSync(path.join(folder, 'file'), 'content');
+  expect(await call('cp', [folder, `${id}:/root/copied`])).toEqual({ copied: ['/root/copied/file'], skipped: 0 });
+  expect(await call('sync', [folder, `${id}:/root/synced`])).toEqual({ copied: ['file'], removed: [], skipped: 0 });
+
+  const registry = await registryAddress();
+  await pushImage(`http://${registry}`, 'command-line/json');
+  await call('template import', ['imported-as-json', `${registry}/command-line/json`]);
+  const { template_id } = await call('template from-sandbox', [id, 'made-as-json']);
+  await call('template info', [template_id]);
+  await call('template ls');
+  await call('template rm', [template_id]);
+  const { key_id } = await call('keys create', ['as json']);
+  for (const command of ['keys disable', 'keys enable', 'keys rm']) await call(command, [key_id]);
+  await call('keys ls');
+  const { endpoint_id } = await call('webhooks create', ['http://127.0.0.1:8099/', 'budget.*']);
+  for (const command of ['webhooks test', 'webhooks rm']) await call(command, [endpoint_id]);
+  await call('webhooks ls');
+  await call('usage');
+  await call('login', ['--url', url, '--profile', 'json', '--key-stdin'], key);
+  await call('logout', ['--profile', 'json']);
+  expect(await call('kill', [id])).toEqual({ sandbox_id: id, status: expect.stringContaining('terminat') });
+
+  const [functions] = await cli(['completion', 'bash']);
+  const commands = [...functions.matchAll(/^ +([\w-]+)\) options="[^"]*"(?: words="([^"]*)")? ;;$/gm)].flatMap(
+    ([, name, words]) => words?.split(' ').map((word) => `${name} ${word}`) ?? [name],
+  );
+  expect([...new Set(called)].sort()).toEqual(commands.sort());
+}, 300_000);
+
 test.each([
   [['info', 'sbx-none'], /Try: sandbox-platform ls --all/, 1],
   [['create', '--template', 'none'], /Try: sandbox-platform template ls/, 1],
@@ -259,4 +310,5 @@ test('completion knows the words of a command', async () => {
   const [functions] = await cli(['completion', 'bash']);
   const words = `${functions}\nCOMP_WORDS=(sandbox-platform template i); COMP_CWORD=2; _sandbox_platform; echo "\${COMPREPLY[@]}"`;
   expect((await run('bash', ['-c', words])).stdout).toBe('info import\n');
+  expect((await cli(['completion', 'fish']))[0]).toMatch(/ sync [^\n]* -l json$/m);
 });

@@ -242,3 +242,43 @@ test('sync copies what differs, removes only with --delete, and follows changes 
   watching.kill('SIGINT');
   expect(await new Promise((resolve) => watching.once('exit', resolve))).toBe(0);
 }, 300_000);
+
+test('sync --json prints one line after the first look and after each change, and nothing else', async () => {
+  const source = path.join(dir, 'synced as json');
+  fs.mkdirSync(source);
+  fs.writeFileSync(path.join(source, 'first'), 'first');
+  fs.writeFileSync(path.join(source, 'line\nbreak'), 'second');
+  execFileSync('mkfifo', [path.join(source, 'pipe')]);
+  const to = `${sandbox.id}:/root/synced-json`;
+  const once = await cli(['sync', source, to, '--json']);
+  expect(once).toMatchObject({ status: 0, err: '', out: expect.stringMatching(/^[^\n]+\n$/) });
+  expect(JSON.parse(once.out)).toEqual({
+    ...{ copied: expect.arrayContaining(['first', 'line\nbreak']), removed: [], skipped: 1 },
+  });
+  const nothing = { copied: [], removed: [], skipped: 1 };
+  expect(JSON.parse((await cli(['sync', source, to, '--json'])).out)).toEqual(nothing);
+
+  const watching = start('sync', source, to, '--json', '--watch', '--delete');
+  const exited = Promise.all([
+    text(watching.stderr!),
+    new Promise((resolve) => watching.once('exit', (status) => resolve(status))),
+  ]);
+  let out = '';
+  watching.stdout!.on('data', (chunk) => {
+    out += chunk;
+  });
+  const reports = () =>
+    out
+      .trimEnd()
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line));
+  await until(() => out.endsWith('\n'));
+  expect(reports()).toEqual([nothing]);
+  fs.renameSync(path.join(source, 'first'), path.join(source, 'renamed'));
+  await until(() => reports().length > 1);
+  expect(reports()[1]).toEqual({ copied: ['renamed'], removed: ['first'], skipped: 1 });
+  watching.kill('SIGINT');
+  expect(await exited).toEqual(['', 0]);
+  expect(reports()).toHaveLength(2);
+}, 300_000);

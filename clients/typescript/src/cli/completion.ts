@@ -61,5 +61,6 @@ function fish(commands: readonly CliCommand[]): string {
       (option) => `complete -c sandbox-platform -n "__fish_seen_subcommand_from ${each.name}" -l ${option.slice(2)}`,
     ),
   ]);
+  lines.push(`complete -c sandbox-platform -n "__fish_seen_subcommand_from ${names}" -l json`);
   return `${lines.join('\n')}\ncomplete -c sandbox-platform -n "__fish_seen_subcommand_from ${names}" -a "(${listIds.replace('$1', '\\$1')})"`;
 }

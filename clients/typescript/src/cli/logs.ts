@@ -27,9 +27,10 @@ export const logs: CliCommand = {
     }
     const target = /^\d+$/.test(named) ? Number(named) : { tag: named };
     const handle = await sandbox.commands.connect(target, {
-      onStdout: printOutput('stdout'),
-      onStderr: printOutput('stderr'),
+      ...(!json && { onStdout: printOutput('stdout'), onStderr: printOutput('stderr') }),
     });
-    return (await handle.wait()).exitCode;
+    const { exitCode, stdout, stderr, truncated } = await handle.wait();
+    if (json) printJson({ exit_code: exitCode, stdout, stderr, truncated });
+    return exitCode;
   },
 };

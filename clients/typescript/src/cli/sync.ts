@@ -24,24 +24,28 @@ export const sync: CliCommand = {
   maxWords: 2,
   usage: 'FOLDER SANDBOX:PATH [--watch] [--delete]',
   summary:
-    'copy what differs in size, time, mode or target into a folder of a sandbox; --watch continues until Ctrl-C; --delete removes what is not in FOLDER',
+    'copy what differs in size, time, mode or target into a folder of a sandbox; --watch continues until Ctrl-C; --delete removes what is not in FOLDER; --json prints an object for each look that changed something',
   options: { watch: { type: 'boolean' }, delete: { type: 'boolean' } },
   async run({ words, options, connection, json }) {
     const [from, to] = words.map(parsePlace);
     if (!from || !to || from.sandbox !== null || to.sandbox === null) {
       throw new UsageError('Give a folder of this machine and one in a sandbox: SANDBOX:PATH');
     }
-    if (json) throw new UsageError('sync has no --json');
     if (!(await fs.stat(from.path)).isDirectory()) throw new UsageError(`${from.path} is not a folder`);
     const sandbox = await Sandbox.get(to.sandbox, connection);
     const done = await untilInterrupted(async (signal) => {
-      const mirror = await Mirror.of(sandbox, from.path, to.path || '~', options.delete === true, signal);
+      const mirror = await Mirror.of(sandbox, from.path, to.path || '~', options.delete === true, json, signal);
       // The watch begins before the first look, so that no change between them is lost.
       const changes = options.watch ? new Changes(from.path, signal) : null;
+      if (changes && !json) process.stderr.write(`Watching ${printableLine(from.path)}\n`);
+      let isFirst = true;
       try {
         do {
           try {
-            if (await mirror.update()) changes?.lookAgain();
+            const isChanged = await mirror.update();
+            if (isChanged) changes?.lookAgain();
+            if (json && (isChanged || isFirst)) print(JSON.stringify(mirror.takeReport()));
+            isFirst = false;
           } catch (error) {
             if (!changes || !(error instanceof FileChangedError)) throw error;
             changes.lookAgain();
@@ -66,12 +70,23 @@ interface Facts {
   target: string | null;
 }
 
+/** What was done, by the paths below the folder. */
+interface Report {
+  copied: string[];
+  removed: string[];
+  /** Sockets, pipes and devices, which are not copied. */
+  skipped: number;
+}
+
+const newReport = (): Report => ({ copied: [], removed: [], skipped: 0 });
+
 /** A folder in the sandbox that gets the content of a local one. */
 class Mirror {
   readonly #sandbox: Sandbox;
   readonly #local: string;
   readonly #remote: string;
   readonly #removes: boolean;
+  readonly #json: boolean;
   readonly #signal: AbortSignal;
   /** What is in the sandbox, by the path below the folder. */
   readonly #there: Map<string, Facts>;
@@ -80,12 +95,15 @@ class Mirror {
   #isMade = false;
   /** The entry that was printed last. */
   #told = '';
+  /** For `json`. */
+  #report = newReport();
 
   private constructor(
-    ...[sandbox, local, remote, removes, signal, there]: [
+    ...[sandbox, local, remote, removes, json, signal, there]: [
       Sandbox,
       string,
       string,
+      boolean,
       boolean,
       AbortSignal,
       Map<string, Facts>,
@@ -95,11 +113,14 @@ class Mirror {
     this.#local = local;
     this.#remote = remote;
     this.#removes = removes;
+    this.#json = json;
     this.#signal = signal;
     this.#there = there;
   }
 
-  static async of(...[sandbox, local, remote, removes, signal]: [Sandbox, string, string, boolean, AbortSignal]) {
+  static async of(
+    ...[sandbox, local, remote, removes, json, signal]: [Sandbox, string, string, boolean, boolean, AbortSignal]
+  ) {
     const there = new Map<string, Facts>();
     let isMade = true;
     try {
@@ -112,7 +133,7 @@ class Mirror {
       if (!isNotFound(error)) throw error;
       isMade = false;
     }
-    const mirror = new Mirror(sandbox, local, remote, removes, signal, there);
+    const mirror = new Mirror(sandbox, local, remote, removes, json, signal, there);
     mirror.#isMade = isMade;
     return mirror;
   }
@@ -121,9 +142,12 @@ class Mirror {
   async update(): Promise<boolean> {
     const { files } = this.#sandbox;
     const here = new Map<string, { facts: Facts; local: string }>();
+    // The copies of an update that failed are made again; what it removed stays removed.
+    this.#report = { ...newReport(), removed: this.#report.removed };
     for await (const { name, local } of walkFolder(this.#local)) {
       const facts = name === './' ? null : await factsHere(local);
-      if (facts) here.set(name.replace(/\/$/, ''), { facts, local });
+      if (facts === 'special') this.#report.skipped += 1;
+      else if (facts) here.set(name.replace(/\/$/, ''), { facts, local });
     }
     const gone = [...this.#there].filter(([name, there]) => {
       const kind = here.get(name)?.facts.kind;
@@ -138,7 +162,8 @@ class Mirror {
         this.#signal.throwIfAborted();
         await files.remove(path.posix.join(this.#remote, name));
         removed = `${name}/`;
-        this.#tell(`removed ${name}`);
+        if (this.#json) this.#report.removed.push(name);
+        else this.#tell(`removed ${name}`);
       }
     }
     const differing = [...here].filter(([name, { facts }]) => !isSame(facts, this.#there.get(name)));
@@ -157,9 +182,19 @@ class Mirror {
     return true;
   }
 
+  /** What was done since the last report. */
+  takeReport(): Report {
+    const report = this.#report;
+    this.#report = newReport();
+    return report;
+  }
+
   #progress(progress: Progress): void {
     const isFolder = progress.name === './';
-    if (progress.name !== this.#told && !isFolder) this.#tell(progress.name);
+    if (progress.name !== this.#told && !isFolder) {
+      if (this.#json) this.#report.copied.push(progress.name);
+      else this.#tell(progress.name);
+    }
     this.#told = progress.name;
     this.#line.show(progress);
   }
@@ -175,13 +210,13 @@ function factsThere({ type, size, modifiedAt, mode, symlinkTarget }: FileInfo): 
   return { kind, size, modifiedMs: modifiedAt.getTime(), mode: mode & 0o7777, target: symlinkTarget };
 }
 
-/** Null: it has vanished, or is no file, folder or link. */
-async function factsHere(local: string): Promise<Facts | null> {
+/** Null: it has vanished. `special`: it is a socket, pipe or device. */
+async function factsHere(local: string): Promise<Facts | 'special' | null> {
   let stat: Stats;
   try {
     stat = await fs.lstat(local);
     const kind = stat.isSymbolicLink() ? 'link' : stat.isDirectory() ? 'folder' : stat.isFile() ? 'file' : null;
-    if (!kind) return null;
+    if (!kind) return 'special';
     const target = kind === 'link' ? await fs.readlink(local) : null;
     return { kind, size: stat.size, modifiedMs: stat.mtimeMs, mode: stat.mode & 0o7777, target };
   } catch (error) {
@@ -214,7 +249,6 @@ class Changes {
       this.#wake();
     });
     signal.addEventListener('abort', () => this.#wake());
-    process.stderr.write(`Watching ${printableLine(folder)}\n`);
   }
 
   /** `next` resolves after a while, also without a change. */
