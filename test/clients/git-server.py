@@ -1,16 +1,38 @@
-"""A git server over HTTP on loopback that asks for the password `secret-token`: `git-server.py PORT FOLDER`."""
+"""A git server over HTTP on loopback that asks for the password `secret-token`: `git-server.py PORT FOLDER`.
+
+`/to/PORT/…` redirects to another port, and `/then-to/PORT/…` does so when it has got the password. `/seen` tells the
+numbers of requests and of those that had an `Authorization`.
+"""
 
 import base64
 import http.server
+import json
 import os
+import re
 import subprocess
 import sys
 
 EXPECTED = "Basic " + base64.b64encode(b"x-access-token:secret-token").decode()
 
 
+seen = {"requests": 0, "authorized": 0}
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
+        if self.path == "/seen":
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(seen).encode())
+            return
+        seen["requests"] += 1
+        seen["authorized"] += "Authorization" in self.headers
+        redirect = re.match(r"/(to|then-to)/(\d+)(/.*)", self.path)
+        if redirect and (redirect[1] == "to" or self.headers.get("Authorization") == EXPECTED):
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.1:{redirect[2]}{redirect[3]}")
+            self.end_headers()
+            return
         if self.headers.get("Authorization") != EXPECTED:
             self.send_response(401)
             self.send_header("WWW-Authenticate", 'Basic realm="git"')

@@ -290,8 +290,9 @@ display({ 'application/vnd.sandbox.data+json': { text: '{"n": [1e-12, 9007199254
 git init --quiet -b main /srv/first && cd /srv/first && echo one > one && git add . &&
 git -c user.name=x -c user.email=x@x commit --quiet -m first && git push --quiet /srv/git/app.git main"""
     await done(sandbox.commands.run(prepare, check=True))
-    await done(sandbox.commands.run("exec python3 /srv/git-server.py 8410 /srv/git", background=True))
-    await done(sandbox.ports.wait_for(8410))
+    for port in (8410, 8411):
+        await done(sandbox.commands.run(f"exec python3 /srv/git-server.py {port} /srv/git", background=True))
+        await done(sandbox.ports.wait_for(port))
     url = "http://127.0.0.1:8410/app.git"
     assert await code_of(lambda: sandbox.git.clone(url, "/root/app")) == "command_failed"
     await done(sandbox.git.clone(url, "/root/app", token="secret-token", branch="main", depth=1))
@@ -311,6 +312,21 @@ git -c user.name=x -c user.email=x@x commit --quiet -m first && git push --quiet
     await done(sandbox.git.push("/root/app", token="secret-token"))
     log = await done(sandbox.commands.run("git -C /srv/git/app.git log --format='%H %an <%ae> %s' main"))
     assert f'{commit} {author} Only "one"' in log.stdout, log.stdout
+    # A repository of another name on the same server, and then redirects to another server.
+    renamed = "http://127.0.0.1:8410/to/8410/app.git"
+    await done(sandbox.git.clone(renamed, "/root/renamed", token="secret-token"))
+    await done(sandbox.git.push("/root/renamed", token="secret-token"))
+    await done(sandbox.git.push("/root/renamed", token="secret-token", remote="/srv/git/app.git"))
+    for to in ("to", "then-to"):
+        away = f"http://127.0.0.1:8410/{to}/8411/app.git"
+        clone = lambda: sandbox.git.clone(away, "/root/away", token="secret-token")
+        assert await code_of(clone) == "command_failed"
+        push = lambda: sandbox.git.push("/root/app", token="secret-token", remote=away)
+        assert await code_of(push) == "command_failed"
+        await done(sandbox.commands.run(["git", "-C", "/root/app", "remote", "set-url", "origin", away], check=True))
+        assert await code_of(lambda: sandbox.git.push("/root/app", token="secret-token")) == "command_failed"
+    seen = (await done(sandbox.ports.request(8411, "/seen"))).json()
+    assert (seen["requests"] > 6, seen["authorized"]) == (True, 0), seen
     assert (await done(sandbox.commands.run("grep -r secret-token /root /home /tmp"))).exit_code == 1
     print("git")
 

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
+import { json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type CreateOptions, Sandbox, type SandboxError } from '../../clients/typescript/src/index.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
@@ -169,14 +170,16 @@ describe('ports', () => {
   });
 });
 
-test('git clones with a token that is stored nowhere, and commits and pushes', async () => {
+test('git clones with a token that is stored nowhere and that no other server gets, and commits and pushes', async () => {
   await sandbox.files.write('/srv/git-server.py', readFileSync(path.join(import.meta.dirname, 'git-server.py')));
   const prepare = `git init --quiet --bare -b main /srv/git/app.git && git -C /srv/git/app.git config http.receivepack true
     git init --quiet -b main /srv/first && cd /srv/first && echo one > one && git add . &&
     git -c user.name=x -c user.email=x@x commit --quiet -m first && git push --quiet /srv/git/app.git main`;
   await sandbox.commands.run(prepare, { check: true });
-  await sandbox.commands.run('exec python3 /srv/git-server.py 8410 /srv/git', { background: true });
-  await sandbox.ports.waitFor(8410);
+  for (const port of [8410, 8411]) {
+    await sandbox.commands.run(`exec python3 /srv/git-server.py ${port} /srv/git`, { background: true });
+    await sandbox.ports.waitFor(port);
+  }
   const url = 'http://127.0.0.1:8410/app.git';
   expect(await codeOf(sandbox.git.clone(url, { path: '/root/app' }))).toBe('command_failed');
   await sandbox.git.clone(url, { path: '/root/app', token: 'secret-token', branch: 'main', depth: 1 });
@@ -200,6 +203,25 @@ test('git clones with a token that is stored nowhere, and commits and pushes', a
   await sandbox.git.push('/root/app', { token: 'secret-token' });
   const log = await sandbox.commands.run(['git', '-C', '/srv/git/app.git', 'log', '--format=%H %an <%ae> %B', 'main']);
   expect(log.stdout).toContain(`${commit} ${author} Only one\n\n"quoted" $HOME`);
+
+  // A repository of another name on the same server.
+  const renamed = 'http://127.0.0.1:8410/to/8410/app.git';
+  await sandbox.git.clone(renamed, { path: '/root/renamed', token: 'secret-token' });
+  await sandbox.git.push('/root/renamed', { token: 'secret-token' });
+  await sandbox.git.push('/root/renamed', { token: 'secret-token', remote: '/srv/git/app.git' });
+  for (const to of ['to', 'then-to']) {
+    const elsewhere = `http://127.0.0.1:8410/${to}/8411/app.git`;
+    const given = { path: '/root/elsewhere', token: 'secret-token' };
+    expect(await codeOf(sandbox.git.clone(elsewhere, given))).toBe('command_failed');
+    expect(await codeOf(sandbox.git.push('/root/app', { ...given, remote: elsewhere }))).toBe('command_failed');
+    await sandbox.commands.run(['git', '-C', '/root/app', 'remote', 'set-url', 'origin', elsewhere], { check: true });
+    expect(await codeOf(sandbox.git.push('/root/app', { token: 'secret-token' }))).toBe('command_failed');
+  }
+  const { body } = await sandbox.ports.request(8411, '/seen');
+  const { requests, authorized } = (await json(body)) as { requests: number; authorized: number };
+  // Each command, and the first look of `waitFor`.
+  expect([requests > 6, authorized]).toEqual([true, 0]);
+
   const found = await sandbox.commands.run([
     'grep',
     '-rl',

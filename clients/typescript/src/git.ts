@@ -8,7 +8,10 @@ export interface GitOptions {
   signal?: AbortSignal;
 }
 
-/** A token for a server over HTTPS. It is passed to one command in its environment, and stored nowhere. */
+/**
+ * A token for a server over HTTPS. It is passed to one command in its environment, and stored nowhere. Git sends it only
+ * to the scheme, host and port of the given URL or remote, also after a redirect.
+ */
 export interface GitCredentials {
   token?: string;
   /** Default: `x-access-token`, which GitHub and most other servers accept with any token. */
@@ -68,7 +71,7 @@ export class Git {
     const words = ['clone', '--quiet'];
     if (branch !== undefined) words.push('--branch', branch);
     if (depth !== undefined) words.push('--depth', String(depth));
-    await this.#run([...words, '--', url, ...(path === undefined ? [] : [path])], options);
+    await this.#run([...words, '--', url, ...(path === undefined ? [] : [path])], options, url);
   }
 
   async status(path: string, options: GitOptions = {}): Promise<GitStatus> {
@@ -92,20 +95,39 @@ export class Git {
   }
 
   async push(path: string, { remote = 'origin', branch = 'HEAD', ...options }: PushOptions = {}): Promise<void> {
-    await this.#run(['-C', path, 'push', '--quiet', '--', remote, branch], options);
+    const words = ['-C', path, 'push', '--quiet', '--', remote, branch];
+    const { token: _token, username: _username, ...plain } = options;
+    let url = remote;
+    if (options.token !== undefined && serverOf(remote) === undefined) {
+      // It fails if `remote` is a path, which needs no token.
+      const asked = await this.#commands.run(['git', '-C', path, 'remote', 'get-url', '--push', '--', remote], plain);
+      url = asked.stdout;
+    }
+    await this.#run(words, options, url);
   }
 
+  /** @param url whose server gets the token */
   #run(
     words: string[],
     { token, username = 'x-access-token', ...options }: GitOptions & GitCredentials,
+    url = '',
   ): Promise<CommandResult> {
     const envs: Record<string, string> = { GIT_TERMINAL_PROMPT: '0', LC_ALL: 'C.UTF-8' };
-    if (token === undefined) return this.#commands.run(['git', ...words], { ...options, envs, check: true });
-    // The first helper is empty, so no other helper stores the token.
-    const helper = ['-c', 'credential.helper=', '-c', `credential.helper=${fromEnvironment}`];
+    const server = serverOf(url);
+    if (token === undefined || server === undefined) {
+      return this.#commands.run(['git', ...words], { ...options, envs, check: true });
+    }
+    // The first helper is empty, so no other helper stores the token. Git asks the second one only for this server.
+    const helper = ['-c', 'credential.helper=', '-c', `credential.${server}.helper=${fromEnvironment}`];
     const secret = { GIT_USERNAME: username, GIT_TOKEN: token };
     return this.#commands.run(['git', ...helper, ...words], { ...options, envs: { ...envs, ...secret }, check: true });
   }
+}
+
+/** The scheme, host and port of a URL, as git matches them. A `*` would match other hosts. */
+function serverOf(url: string): string | undefined {
+  const [, scheme, host] = /^(https?:\/\/)(?:[^/?#@]*@)?([^/?#@*=\s]+)(?=[/?#\s]|$)/i.exec(url) ?? [];
+  return host === undefined ? undefined : `${scheme}${host}`;
 }
 
 /** A helper of git that answers with the token in the environment. */

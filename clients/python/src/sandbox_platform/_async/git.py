@@ -17,8 +17,8 @@ class AsyncGit:
 
     A failure is a CommandFailedError with the message of git. ``user`` is a user of the sandbox; None: root. A command
     is killed after ``timeout`` seconds. ``token`` is for a server over HTTPS. It is passed to one command in its
-    environment, and stored nowhere; the default ``username`` is accepted by GitHub and most other servers with any
-    token.
+    environment, and stored nowhere. Git sends it only to the scheme, host and port of the given URL or remote, also
+    after a redirect. The default ``username`` is accepted by GitHub and most other servers with any token.
     """
 
     def __init__(self, commands: AsyncCommands) -> None:
@@ -43,7 +43,7 @@ class AsyncGit:
         if depth is not None:
             words += ["--depth", str(depth)]
         words += ["--", url, *([] if path is None else [path])]
-        await self._run(words, token=token, username=username, user=user, timeout=timeout)
+        await self._run(words, url=url, token=token, username=username, user=user, timeout=timeout)
 
     async def status(self, path: str, *, user: str | None = None, timeout: float | None = None) -> GitStatus:
         words = ["-C", path, "status", "--porcelain=v1", "--branch", "--untracked-files=all", "-z"]
@@ -88,12 +88,18 @@ class AsyncGit:
     ) -> None:
         """Pushes a branch. The default is the current one."""
         words = ["-C", path, "push", "--quiet", "--", remote, branch]
-        await self._run(words, token=token, username=username, user=user, timeout=timeout)
+        url = remote
+        if token is not None and _server_of(remote) is None:
+            # It fails if `remote` is a path, which needs no token.
+            ask = ["git", "-C", path, "remote", "get-url", "--push", "--", remote]
+            url = (await self._commands.run(ask, user=user, timeout=timeout)).stdout
+        await self._run(words, url=url, token=token, username=username, user=user, timeout=timeout)
 
     async def _run(
         self,
         words: Sequence[str],
         *,
+        url: str = "",
         token: str | None = None,
         username: str | None = None,
         user: str | None = None,
@@ -101,10 +107,18 @@ class AsyncGit:
     ) -> CommandResult:
         envs = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
         helper: list[str] = []
-        if token is not None:
-            # The first helper is empty, so no other helper stores the token.
-            helper = ["-c", "credential.helper=", "-c", f"credential.helper={_FROM_ENVIRONMENT}"]
+        server = _server_of(url)
+        if token is not None and server is not None:
+            # The first helper is empty, so no other helper stores the token. Git asks the second one only for this
+            # server.
+            helper = ["-c", "credential.helper=", "-c", f"credential.{server}.helper={_FROM_ENVIRONMENT}"]
             envs.update({"GIT_USERNAME": username or "x-access-token", "GIT_TOKEN": token})
         return await self._commands.run(
             ["git", *helper, *words], envs=envs, user=user, timeout=timeout, check=True
         )
+
+
+def _server_of(url: str) -> str | None:
+    """The scheme, host and port of a URL, as git matches them. A ``*`` would match other hosts."""
+    found = re.match(r"(https?://)(?:[^/?#@]*@)?([^/?#@*=\s]+)(?=[/?#\s]|$)", url, re.IGNORECASE)
+    return found and found[1] + found[2]

@@ -18,8 +18,8 @@ class Git:
 
     A failure is a CommandFailedError with the message of git. ``user`` is a user of the sandbox; None: root. A command
     is killed after ``timeout`` seconds. ``token`` is for a server over HTTPS. It is passed to one command in its
-    environment, and stored nowhere; the default ``username`` is accepted by GitHub and most other servers with any
-    token.
+    environment, and stored nowhere. Git sends it only to the scheme, host and port of the given URL or remote, also
+    after a redirect. The default ``username`` is accepted by GitHub and most other servers with any token.
     """
 
     def __init__(self, commands: Commands) -> None:
@@ -44,7 +44,7 @@ class Git:
         if depth is not None:
             words += ["--depth", str(depth)]
         words += ["--", url, *([] if path is None else [path])]
-        self._run(words, token=token, username=username, user=user, timeout=timeout)
+        self._run(words, url=url, token=token, username=username, user=user, timeout=timeout)
 
     def status(self, path: str, *, user: str | None = None, timeout: float | None = None) -> GitStatus:
         words = ["-C", path, "status", "--porcelain=v1", "--branch", "--untracked-files=all", "-z"]
@@ -89,12 +89,18 @@ class Git:
     ) -> None:
         """Pushes a branch. The default is the current one."""
         words = ["-C", path, "push", "--quiet", "--", remote, branch]
-        self._run(words, token=token, username=username, user=user, timeout=timeout)
+        url = remote
+        if token is not None and _server_of(remote) is None:
+            # It fails if `remote` is a path, which needs no token.
+            ask = ["git", "-C", path, "remote", "get-url", "--push", "--", remote]
+            url = (self._commands.run(ask, user=user, timeout=timeout)).stdout
+        self._run(words, url=url, token=token, username=username, user=user, timeout=timeout)
 
     def _run(
         self,
         words: Sequence[str],
         *,
+        url: str = "",
         token: str | None = None,
         username: str | None = None,
         user: str | None = None,
@@ -102,10 +108,18 @@ class Git:
     ) -> CommandResult:
         envs = {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
         helper: list[str] = []
-        if token is not None:
-            # The first helper is empty, so no other helper stores the token.
-            helper = ["-c", "credential.helper=", "-c", f"credential.helper={_FROM_ENVIRONMENT}"]
+        server = _server_of(url)
+        if token is not None and server is not None:
+            # The first helper is empty, so no other helper stores the token. Git asks the second one only for this
+            # server.
+            helper = ["-c", "credential.helper=", "-c", f"credential.{server}.helper={_FROM_ENVIRONMENT}"]
             envs.update({"GIT_USERNAME": username or "x-access-token", "GIT_TOKEN": token})
         return self._commands.run(
             ["git", *helper, *words], envs=envs, user=user, timeout=timeout, check=True
         )
+
+
+def _server_of(url: str) -> str | None:
+    """The scheme, host and port of a URL, as git matches them. A ``*`` would match other hosts."""
+    found = re.match(r"(https?://)(?:[^/?#@]*@)?([^/?#@*=\s]+)(?=[/?#\s]|$)", url, re.IGNORECASE)
+    return found and found[1] + found[2]
