@@ -56,6 +56,20 @@ async def code_of(work: Any) -> str:
     return "nothing was raised"
 
 
+def check_progress(seen: list[Any], result: Any, large_bytes: int) -> None:
+    """Checks the progress of a copy of the tree of `main`."""
+    expected = {"./", "empty/", "link", "with space/", "with space/ü/", "with space/ü/line\nbreak", "zero"}
+    assert {each.name for each in seen} - {"pipe"} == expected, seen
+    assert any(0 < each.bytes < large_bytes for each in seen if each.name == "with space/ü/line\nbreak"), seen
+    last = {name: value for name, value in vars(seen[-1]).items() if name != "name"}
+    assert last == vars(result), (last, result)
+
+
+def end_large(progress: Any) -> None:
+    if progress.bytes > 0:
+        raise KeyError(progress.name)
+
+
 def fetch(url: str) -> tuple[int, str]:
     """As a program that resolves the names of sandboxes; here every name leads to the gateway."""
     parts = urlsplit(url)
@@ -206,18 +220,32 @@ async def check(sandbox: Any) -> None:
         os.utime(tree / "zero", (-5e8, 1e9 + 0.25))
         (tree / "link").symlink_to("../outside")
         os.mkfifo(tree / "pipe")
-        sent = await done(files.upload_folder(tree, "folders/sent"))
+        seen: list[Any] = []
+        sent = await done(files.upload_folder(tree, "folders/sent", on_progress=seen.append))
+        check_progress(seen, sent, len(data))
+        assert "pipe" in [each.name for each in seen]
         assert (sent.files, sent.folders, sent.links, sent.skipped, sent.bytes) == (2, 3, 1, 1, len(data)), sent
         await done(sandbox.commands.run("mkfifo folders/sent/pipe"))
         back = Path(folder) / "back-again"
         for _ in range(2):
-            assert await done(files.download_folder("/root/folders/sent", back)) == sent
+            seen.clear()
+            assert await done(files.download_folder("/root/folders/sent", back, on_progress=seen.append)) == sent
+            check_progress(seen, sent, len(data))
             assert (back / "with space/ü/line\nbreak").read_bytes() == data
             assert os.readlink(back / "link") == "../outside" and not (back / "pipe").exists()
             for name in "zero", "empty", "with space/ü/line\nbreak", "link":
                 one, other = (tree / name).lstat(), (back / name).lstat()
                 assert one.st_mode == other.st_mode and abs(one.st_mtime - other.st_mtime) < 1e-5, name
         assert await code_of(lambda: files.download_folder("/root/none", back)) == "not_found"
+        ended = Path(folder) / "ended"
+        ways = (files.upload_folder, tree, "folders/ended"), (files.download_folder, "folders/sent", ended)
+        for copy, source, target in ways:
+            try:
+                await done(copy(source, target, on_progress=end_large))
+                raise AssertionError("nothing was raised")
+            except KeyError as error:
+                assert error.args == ("with space/ü/line\nbreak",), error
+        assert not [each for each in ended.rglob("*") if each.is_file() and each.name != "zero"]
     await done(files.write_many([{"path": "/root/many/a", "data": "A"}, {"path": "many/b", "data": b"B", "mode": 0o700}]))
     assert (await done(sandbox.commands.run("cat many/a many/b; stat -c %a many/b"))).stdout == "AB700\n"
     await done(files.write("/root/streamed", data))

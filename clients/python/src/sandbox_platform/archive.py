@@ -5,11 +5,11 @@ import stat
 import tarfile
 import time
 from dataclasses import dataclass
-from typing import BinaryIO, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, Callable, Iterable, Iterator, Mapping
 
 from .errors import SandboxError
 from .local_files import create_file, remove_if_there, staged_name
-from .values import CopyResult, NewFile
+from .values import CopyProgress, CopyResult, NewFile
 
 _BLOCK = 512
 _PIECE = 256 * 1024
@@ -18,20 +18,38 @@ _MAX_PAX = 64 * 1024
 _MAX_SECONDS = 2.0**40
 
 
-def pack_folder(folder: str | os.PathLike[str], skipped: list[str]) -> Iterator[bytes]:
+class CopyCounts:
+    """Counts the entries of a copy, and tells ``on_progress`` after each entry and during large files."""
+
+    def __init__(self, on_progress: Callable[[CopyProgress], Any] | None) -> None:
+        self._counts = {"files": 0, "folders": 0, "links": 0, "skipped": 0, "bytes": 0}
+        self._on_progress = on_progress
+
+    def add(self, kind: str, number: int = 1) -> None:
+        self._counts[kind] += number
+
+    def tell(self, name: str) -> None:
+        if self._on_progress is not None:
+            self._on_progress(CopyProgress(name=name, **self._counts))
+
+    def result(self) -> CopyResult:
+        return CopyResult(**self._counts)
+
+
+def pack_folder(folder: str | os.PathLike[str], counts: CopyCounts) -> Iterator[bytes]:
     """A tar of a local folder and everything below it, which is read meanwhile. Links are not followed.
 
-    Sockets, pipes and devices are left out; their paths go to ``skipped``. Raises OSError.
+    Sockets, pipes and devices are left out. Raises OSError.
     """
     top = os.fspath(folder)
     if not stat.S_ISDIR(os.stat(top).st_mode):
         raise NotADirectoryError(f"{top} is not a folder")
-    yield from _gathered(_pack_tree(top, skipped))
+    yield from _gathered(_pack_tree(top, counts))
 
 
-def _pack_tree(top: str, skipped: list[str]) -> Iterator[bytes]:
-    yield from _pack_entry("./", top, os.stat(top), skipped)
-    yield from _pack_children("", top, skipped)
+def _pack_tree(top: str, counts: CopyCounts) -> Iterator[bytes]:
+    yield from _pack_entry("./", top, os.stat(top), counts)
+    yield from _pack_children("", top, counts)
     yield bytes(2 * _BLOCK)
 
 
@@ -58,7 +76,7 @@ def pack_files(files: Iterable[tuple[str, NewFile]]) -> Iterator[bytes]:
     yield bytes(2 * _BLOCK)
 
 
-def _pack_children(name: str, folder: str, skipped: list[str]) -> Iterator[bytes]:
+def _pack_children(name: str, folder: str, counts: CopyCounts) -> Iterator[bytes]:
     with os.scandir(folder) as found:
         entries = list(found)
     for entry in entries:
@@ -68,23 +86,25 @@ def _pack_children(name: str, folder: str, skipped: list[str]) -> Iterator[bytes
         except FileNotFoundError:
             continue
         if stat.S_ISDIR(facts.st_mode):
-            yield from _pack_entry(f"{below}/", entry.path, facts, skipped)
-            yield from _pack_children(f"{below}/", entry.path, skipped)
+            yield from _pack_entry(f"{below}/", entry.path, facts, counts)
+            yield from _pack_children(f"{below}/", entry.path, counts)
         else:
-            yield from _pack_entry(below, entry.path, facts, skipped)
+            yield from _pack_entry(below, entry.path, facts, counts)
 
 
-def _pack_entry(name: str, path: str, facts: os.stat_result, skipped: list[str]) -> Iterator[bytes]:
+def _pack_entry(name: str, path: str, facts: os.stat_result, counts: CopyCounts) -> Iterator[bytes]:
     info = tarfile.TarInfo(name)
     info.mode = stat.S_IMODE(facts.st_mode)
     info.mtime = facts.st_mtime
     if stat.S_ISDIR(facts.st_mode):
         info.type = tarfile.DIRTYPE
         yield _header(info)
+        counts.add("folders", name != "./")
     elif stat.S_ISLNK(facts.st_mode):
         info.type = tarfile.SYMTYPE
         info.linkname = os.readlink(path)
         yield _header(info)
+        counts.add("links")
     elif stat.S_ISREG(facts.st_mode):
         with open(path, "rb") as file:
             info.size = os.fstat(file.fileno()).st_size
@@ -96,9 +116,14 @@ def _pack_entry(name: str, path: str, facts: os.stat_result, skipped: list[str])
                     raise OSError(f"{path} became shorter while it was read")
                 left -= len(piece)
                 yield piece
+                counts.add("bytes", len(piece))
+                if left > 0:
+                    counts.tell(name)
         yield bytes(-info.size % _BLOCK)
+        counts.add("files")
     else:
-        skipped.append(path)
+        counts.add("skipped")
+    counts.tell(name)
 
 
 def _header(info: tarfile.TarInfo) -> bytes:
@@ -124,11 +149,11 @@ class Unpacker:
     ``copy_failed``, and OSError of the local files.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], counts: CopyCounts) -> None:
         self._root = os.fspath(folder)
         self._is_new = not os.path.lexists(self._root)
         os.makedirs(self._root, exist_ok=True)
-        self._counts = {"files": 0, "folders": 0, "links": 0, "skipped": 0, "bytes": 0}
+        self._counts = counts
         # The beginning of a header.
         self._block = bytearray()
         # The bytes of an entry that are still to come, with what they are.
@@ -163,11 +188,10 @@ class Unpacker:
                     self._block.clear()
                     self._begin(block)
 
-    def finish(self) -> CopyResult:
+    def finish(self) -> None:
         if not self._is_ended:
             raise SandboxError("bad_reply", "The archive of the sandbox has no end")
         self._leave_folders(None)
-        return CopyResult(**self._counts)
 
     def abort(self) -> None:
         """Removes what is incomplete."""
@@ -179,9 +203,11 @@ class Unpacker:
     def _take(self, piece: memoryview) -> None:
         if self._kind == "pax":
             self._pax_block += piece
-        elif self._kind == "file" and self._file is not None:
+        elif self._kind == "file" and self._file is not None and self._entry is not None:
             self._file.write(piece)
-            self._counts["bytes"] += len(piece)
+            self._counts.add("bytes", len(piece))
+            if self._left > 0:
+                self._counts.tell("/".join(self._entry.names))
         if self._left == 0:
             self._end_content()
 
@@ -226,17 +252,18 @@ class Unpacker:
         modified = _number(pax.get("mtime"), info.mtime)
         entry = _Entry(names, info.mode & 0o777, modified if abs(modified) <= _MAX_SECONDS else None)
         self._leave_folders(names)
-        self._counts["skipped"] += max(int(_number(pax.get("SANDBOX.skipped"), 0)), 0)
+        self._counts.add("skipped", max(int(_number(pax.get("SANDBOX.skipped"), 0)), 0))
         if info.isdir():
             # The content of a folder is empty, even if its header has a size.
             self._left = self._padding = 0
             if not names:
                 if self._is_new:
                     self._open.insert(0, entry)
-                return
-            if self._make_folder(names, entry.mode | 0o700):
-                self._open.append(entry)
-            self._counts["folders"] += 1
+            else:
+                if self._make_folder(names, entry.mode | 0o700):
+                    self._open.append(entry)
+                self._counts.add("folders")
+            self._counts.tell(f"{'/'.join(names) or '.'}/")
         elif info.issym() or info.type in tarfile.REGULAR_TYPES and info.type != tarfile.GNUTYPE_SPARSE:
             if not names:
                 raise SandboxError("bad_reply", "The sandbox sent a file without a name")
@@ -250,7 +277,8 @@ class Unpacker:
                 self._entry = entry
                 self._kind = "file"
         else:
-            self._counts["skipped"] += 1
+            self._counts.add("skipped")
+            self._counts.tell("/".join(names))
 
     def _link(self, linkname: str, target: str, entry: _Entry) -> None:
         if not linkname or "\0" in linkname:
@@ -263,7 +291,8 @@ class Unpacker:
         except BaseException:
             remove_if_there(self._staged)
             raise
-        self._counts["links"] += 1
+        self._counts.add("links")
+        self._counts.tell("/".join(entry.names))
 
     def _end_file(self) -> None:
         file, entry = self._file, self._entry
@@ -278,7 +307,8 @@ class Unpacker:
         except BaseException:
             remove_if_there(self._staged)
             raise
-        self._counts["files"] += 1
+        self._counts.add("files")
+        self._counts.tell("/".join(entry.names))
 
     def _path(self, names: list[str]) -> str:
         return os.path.join(self._root, *names)

@@ -97,6 +97,14 @@ class CopyResult:
 
 
 @dataclass(frozen=True)
+class CopyProgress(CopyResult):
+    """The progress of a copy: the numbers so far, and the entry that is copied."""
+
+    #: The path of the entry below the copied folder. Folders end with a slash.
+    name: str
+
+
+@dataclass(frozen=True)
 class FileEvent:
     #: Relative to the watched folder.
     name: str

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
 import builtins
-import json
 import os
 import uuid
-from dataclasses import replace
-from typing import Any, AsyncGenerator, AsyncIterator, Iterable, Sequence
+from typing import Any, AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from urllib.parse import quote, urlencode
 
-from ..archive import Unpacker, pack_files, pack_folder
+from ..archive import CopyCounts, Unpacker, pack_files, pack_folder
 from ..errors import SandboxError
 from ..local_files import replaced_file
 from ..signed_url import file_signature
-from ..values import CopyResult, FileEvent, FileInfo, NewFile, file_info
+from ..values import CopyProgress, CopyResult, FileEvent, FileInfo, NewFile, file_info
 from .agent_client import AsyncAgentClient
 from .http_exchange import with_retries
 
@@ -104,33 +102,48 @@ class AsyncFiles:
         named = [((await self._absolute(file["path"]))[1:], file) for file in files]
         await self._send_archive("/", pack_files(named))
 
-    async def upload_folder(self, local_folder: str | os.PathLike[str], path: str) -> CopyResult:
+    async def upload_folder(
+        self,
+        local_folder: str | os.PathLike[str],
+        path: str,
+        *,
+        on_progress: Callable[[CopyProgress], Any] | None = None,
+    ) -> CopyResult:
         """Copies a local folder into a folder of the sandbox, which is made.
 
         What is in ``local_folder`` is then in ``path``. Modes, times and symbolic links are kept, links as they are.
         Files that are there are replaced, others stay. Folders that are there keep their mode. Each file gets
-        its name when it is complete.
+        its name when it is complete. ``on_progress`` is called after each entry, and during large files; its exception
+        ends the copy.
         """
-        skipped: builtins.list[str] = []
-        result = await self._send_archive(path, pack_folder(local_folder, skipped))
-        return replace(result, skipped=len(skipped))
+        counts = CopyCounts(on_progress)
+        await self._send_archive(path, pack_folder(local_folder, counts))
+        return counts.result()
 
-    async def download_folder(self, path: str, local_folder: str | os.PathLike[str]) -> CopyResult:
+    async def download_folder(
+        self,
+        path: str,
+        local_folder: str | os.PathLike[str],
+        *,
+        on_progress: Callable[[CopyProgress], Any] | None = None,
+    ) -> CopyResult:
         """Copies a folder of the sandbox into a local folder, as ``upload_folder`` does.
 
         The sandbox cannot make it write outside of ``local_folder``. The umask limits the modes. Set-id bits are
         removed. Raises ``bad_reply``, ``connection_failed``, ``copy_failed``, and OSError of the local files.
         """
         async with self._agent.request("GET", _archive_path(path)) as response:
-            unpacker = Unpacker(local_folder)
+            counts = CopyCounts(on_progress)
+            unpacker = Unpacker(local_folder, counts)
             try:
                 async for piece in response.aiter_raw():
                     unpacker.feed(piece)
-                return unpacker.finish()
+                unpacker.finish()
+                return counts.result()
             finally:
                 unpacker.abort()
 
-    async def _send_archive(self, path: str, tar: Iterable[bytes]) -> CopyResult:
+    async def _send_archive(self, path: str, tar: Iterable[bytes]) -> None:
         async def pieces() -> AsyncIterator[bytes]:
             for piece in tar:
                 yield piece
@@ -138,7 +151,7 @@ class AsyncFiles:
         headers = {"Content-Type": "application/x-tar"}
         more: dict[str, Any] = {"headers": headers, "content": pieces()}
         async with self._agent.request("POST", _archive_path(path), **more) as response:
-            return CopyResult(**json.loads(await response.aread()))
+            await response.aread()
 
     async def list(
         self, path: str, *, depth: int = 1, request_timeout: float | None = None

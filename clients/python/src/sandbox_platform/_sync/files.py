@@ -2,18 +2,16 @@
 from __future__ import annotations
 
 import builtins
-import json
 import os
 import uuid
-from dataclasses import replace
-from typing import Any, Generator, Iterator, Iterable, Sequence
+from typing import Any, Generator, Iterator, Callable, Iterable, Sequence
 from urllib.parse import quote, urlencode
 
-from ..archive import Unpacker, pack_files, pack_folder
+from ..archive import CopyCounts, Unpacker, pack_files, pack_folder
 from ..errors import SandboxError
 from ..local_files import replaced_file
 from ..signed_url import file_signature
-from ..values import CopyResult, FileEvent, FileInfo, NewFile, file_info
+from ..values import CopyProgress, CopyResult, FileEvent, FileInfo, NewFile, file_info
 from .agent_client import AgentClient
 from .http_exchange import with_retries
 
@@ -105,33 +103,48 @@ class Files:
         named = [((self._absolute(file["path"]))[1:], file) for file in files]
         self._send_archive("/", pack_files(named))
 
-    def upload_folder(self, local_folder: str | os.PathLike[str], path: str) -> CopyResult:
+    def upload_folder(
+        self,
+        local_folder: str | os.PathLike[str],
+        path: str,
+        *,
+        on_progress: Callable[[CopyProgress], Any] | None = None,
+    ) -> CopyResult:
         """Copies a local folder into a folder of the sandbox, which is made.
 
         What is in ``local_folder`` is then in ``path``. Modes, times and symbolic links are kept, links as they are.
         Files that are there are replaced, others stay. Folders that are there keep their mode. Each file gets
-        its name when it is complete.
+        its name when it is complete. ``on_progress`` is called after each entry, and during large files; its exception
+        ends the copy.
         """
-        skipped: builtins.list[str] = []
-        result = self._send_archive(path, pack_folder(local_folder, skipped))
-        return replace(result, skipped=len(skipped))
+        counts = CopyCounts(on_progress)
+        self._send_archive(path, pack_folder(local_folder, counts))
+        return counts.result()
 
-    def download_folder(self, path: str, local_folder: str | os.PathLike[str]) -> CopyResult:
+    def download_folder(
+        self,
+        path: str,
+        local_folder: str | os.PathLike[str],
+        *,
+        on_progress: Callable[[CopyProgress], Any] | None = None,
+    ) -> CopyResult:
         """Copies a folder of the sandbox into a local folder, as ``upload_folder`` does.
 
         The sandbox cannot make it write outside of ``local_folder``. The umask limits the modes. Set-id bits are
         removed. Raises ``bad_reply``, ``connection_failed``, ``copy_failed``, and OSError of the local files.
         """
         with self._agent.request("GET", _archive_path(path)) as response:
-            unpacker = Unpacker(local_folder)
+            counts = CopyCounts(on_progress)
+            unpacker = Unpacker(local_folder, counts)
             try:
                 for piece in response.iter_raw():
                     unpacker.feed(piece)
-                return unpacker.finish()
+                unpacker.finish()
+                return counts.result()
             finally:
                 unpacker.abort()
 
-    def _send_archive(self, path: str, tar: Iterable[bytes]) -> CopyResult:
+    def _send_archive(self, path: str, tar: Iterable[bytes]) -> None:
         def pieces() -> Iterator[bytes]:
             for piece in tar:
                 yield piece
@@ -139,7 +152,7 @@ class Files:
         headers = {"Content-Type": "application/x-tar"}
         more: dict[str, Any] = {"headers": headers, "content": pieces()}
         with self._agent.request("POST", _archive_path(path), **more) as response:
-            return CopyResult(**json.loads(response.read()))
+            response.read()
 
     def list(
         self, path: str, *, depth: int = 1, request_timeout: float | None = None
