@@ -282,7 +282,7 @@ test.each([
   [['info', 'sbx-none'], /Try: sandbox-platform ls --all/, 1],
   [['create', '--template', 'none'], /Try: sandbox-platform template ls/, 1],
   [['template'], /Give one of ls, info/, 2],
-  [['template', 'rm'], /Give a template/, 2],
+  [['template', 'rm'], /Give the id of the template/, 2],
   [['template', 'ls', 'word'], /takes no word word/, 2],
   [['template', 'ls', '--memory', '2'], /template ls has no --memory/, 2],
   [['timeout', 'SANDBOX'], /\[not_found\]/, 1],

@@ -1,5 +1,6 @@
 import type { ParseArgsOptionsConfig } from 'node:util';
-import { type CliCommand, UsageError } from './command.ts';
+import { Platform } from '../platform.ts';
+import { type CliCommand, print, printJson, UsageError } from './command.ts';
 
 /** A command whose first word names one of several, such as `template ls`. */
 export function group(name: string, summary: string, members: CliCommand[]): CliCommand {
@@ -30,4 +31,18 @@ export function needed(words: string[], place: number, what: string): string {
   const word = words[place];
   if (word === undefined) throw new UsageError(`Give ${what}`);
   return word;
+}
+
+/** The word `rm` of a group, which deletes what an id names. */
+export function remove(noun: string, work: (platform: Platform, id: string) => Promise<void>): CliCommand {
+  return {
+    ...{ name: 'rm', summary: `delete the ${noun}`, usage: noun.toUpperCase(), maxWords: 1 },
+    async run({ words, connection, json }) {
+      const id = needed(words, 0, `the id of the ${noun}`);
+      await work(new Platform(connection), id);
+      if (json) printJson({ [`${noun}_id`]: id });
+      else print('deleted');
+      return 0;
+    },
+  };
 }

@@ -1,6 +1,6 @@
 import { Platform } from '../platform.ts';
 import { type CliCommand, print, printJson, table } from './command.ts';
-import { group, needed } from './group.ts';
+import { group, needed, remove } from './group.ts';
 
 export const keys = group('keys', 'list, make, disable and delete API keys', [
   {
@@ -41,19 +41,7 @@ export const keys = group('keys', 'list, make, disable and delete API keys', [
   },
   setActive('disable', 'refuse a key from now on', false),
   setActive('enable', 'accept a key again', true),
-  {
-    name: 'rm',
-    maxWords: 1,
-    usage: 'KEY',
-    summary: 'delete a key',
-    async run({ words, connection, json }) {
-      const id = needed(words, 0, 'the id of a key');
-      await new Platform(connection).apiKeys.delete(id);
-      if (json) printJson({ key_id: id });
-      else print('deleted');
-      return 0;
-    },
-  },
+  remove('key', ({ apiKeys }, id) => apiKeys.delete(id)),
 ]);
 
 function setActive(name: string, summary: string, isActive: boolean): CliCommand {

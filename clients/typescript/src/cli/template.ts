@@ -1,6 +1,6 @@
 import { Platform } from '../platform.ts';
 import { parseNumber, print, printJson, table } from './command.ts';
-import { group, needed } from './group.ts';
+import { group, needed, remove } from './group.ts';
 
 export const template = group('template', 'list, show, make and delete templates', [
   {
@@ -75,17 +75,5 @@ export const template = group('template', 'list, show, make and delete templates
       return 0;
     },
   },
-  {
-    name: 'rm',
-    maxWords: 1,
-    usage: 'TEMPLATE',
-    summary: 'delete a template',
-    async run({ words, connection, json }) {
-      const id = needed(words, 0, 'a template');
-      await new Platform(connection).templates.delete(id);
-      if (json) printJson({ template_id: id });
-      else print('deleted');
-      return 0;
-    },
-  },
+  remove('template', ({ templates }, id) => templates.delete(id)),
 ]);

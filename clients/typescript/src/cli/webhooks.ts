@@ -1,6 +1,6 @@
 import { Platform } from '../platform.ts';
 import { print, printJson, table } from './command.ts';
-import { group, needed } from './group.ts';
+import { group, needed, remove } from './group.ts';
 
 export const webhooks = group('webhooks', 'list, make, test and delete endpoints of webhooks', [
   {
@@ -47,17 +47,5 @@ export const webhooks = group('webhooks', 'list, make, test and delete endpoints
       return 0;
     },
   },
-  {
-    name: 'rm',
-    maxWords: 1,
-    usage: 'ENDPOINT',
-    summary: 'delete an endpoint',
-    async run({ words, connection, json }) {
-      const id = needed(words, 0, 'the id of an endpoint');
-      await new Platform(connection).webhooks.delete(id);
-      if (json) printJson({ endpoint_id: id });
-      else print('deleted');
-      return 0;
-    },
-  },
+  remove('endpoint', ({ webhooks }, id) => webhooks.delete(id)),
 ]);
