@@ -73,6 +73,9 @@ export async function createOrm(
       },
     },
     extensions: [Migrator],
+    // Progress of migrations is for people; the result on standard output is for programs.
+    logger: (line) => console.error(line),
+    colors: false,
     migrations: {
       tableName: 'platform_migrations',
       snapshot: false,

@@ -36,7 +36,7 @@ import { CapacityReporter } from './hosts/capacity-reporter.ts';
 import { DiskWatch } from './hosts/disk-watch.ts';
 import { describeHost, readHostId } from './hosts/identity.ts';
 import { HostLease } from './hosts/lease.ts';
-import { requireOwnDataFolder } from './hosts/own-data-folder.ts';
+import { holdDataFolder, requireOwnDataFolder } from './hosts/own-data-folder.ts';
 import { HostReconciliation, whenGivenUp } from './hosts/reconciliation.ts';
 import { serverAddresses } from './hosts/server-addresses.ts';
 import { logTemporalThrough } from './logging.ts';
@@ -50,6 +50,8 @@ import { MetricsSampler } from './usage/metrics-sampler.ts';
 import { serveWorkerMetrics } from './worker-metrics.ts';
 
 /** The host worker's process, one on each machine that runs sandboxes. Its sandboxes continue when the process ends. */
+// Users of sandboxes read folders that the driver makes. Files with secrets get their modes explicitly.
+process.umask(0o022);
 const settings = loadSettings();
 const logger = pino({ level: settings.PLATFORM_LOG_LEVEL, name: 'host' }, logDestination());
 const sdkMetricsPort = settings.PLATFORM_HOST_METRICS_PORT ? await freeLoopbackPort(innerLoopbackAddress) : null;
@@ -72,6 +74,7 @@ const [orm, connection, openDriver] = await Promise.all([
   }),
 ]);
 const { secrets, stopFollowing } = await openSecrets(orm, settings, logger);
+if (settings.PLATFORM_DRIVER !== 'kubernetes') await holdDataFolder(settings.PLATFORM_DATA_DIR);
 // Between the end of one worker and the start of the next, no process serves the host's queue. So a waiting worker does
 // its slow preparations first. The chart ends the active worker when this file exists.
 if (settings.PLATFORM_DRIVER === 'kubernetes') {

@@ -72,3 +72,11 @@ export function outputPattern(output: string): RegExp {
   const escaped = output.trimEnd().replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&');
   return new RegExp(`^${escaped.replaceAll('…', '.*')}\\s*$`);
 }
+
+/** Compares what a block printed with its `output` block, if it has one. */
+export function expectOutput({ page, line, output }: CodeBlock, printed: string): void {
+  if (output === null) return;
+  expect(`${page}:${line}\n${printed}`).toMatch(
+    new RegExp(`^${page}:${line}\\n${outputPattern(output).source.slice(1)}`),
+  );
+}

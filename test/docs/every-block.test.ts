@@ -9,7 +9,7 @@ import { ProjectWithClient } from '../clients/packed-client.ts';
 import { runOperator } from '../support/operator.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { S3Server } from '../support/s3-server.ts';
-import { type CodeBlock, documentationPages, outputPattern, readCodeBlocks } from './code-blocks.ts';
+import { type CodeBlock, documentationPages, expectOutput, outputPattern, readCodeBlocks } from './code-blocks.ts';
 import { fieldsThatAreNotThere } from './json-blocks.ts';
 import { linesOfPicture, type PrintedLine, terminalPicture } from './terminal-picture.ts';
 
@@ -35,6 +35,7 @@ const notRun = [
   "docs/guides/agent-runs-code.md: import { stepCountIs, ToolLoopAgent } from 'ai';",
   "docs/guides/from-daytona.md: import { Daytona } from '@daytonaio/sdk';",
   "docs/guides/from-e2b.md: import { Sandbox } from '@e2b/code-interpreter';",
+  'docs/guides/three-machines.md: docker compose --env-file /etc/sandbox-platform/servers.env --file docker-compose.yml --file /etc/sandbox-platform/servers.yml \\',
   'docs/integrations.md: from agents import RunConfig, Runner',
   'docs/integrations.md: from deepagents import create_deep_agent',
   'docs/integrations.md: harbor run --path sum --agent oracle --env sandbox_platform_harbor:PlatformEnvironment',
@@ -63,6 +64,7 @@ const notRun = [
 const runElsewhere: Record<string, string> = {
   'clients/typescript/README.md': 'test/clients/typescript-client.test.ts',
   'clients/python/README.md': 'test/clients/python-client.test.ts',
+  'docs/guides/three-machines.md': 'test/docs/three-machines.test.ts',
 };
 
 const pages = documentationPages();
@@ -163,13 +165,6 @@ async function runShell(all: CodeBlock[]): Promise<string[]> {
   return stdout.split(separator);
 }
 
-function expectOutput({ page, line, output }: CodeBlock, printed: string): void {
-  if (output === null) return;
-  expect(`${page}:${line}\n${printed}`).toMatch(
-    new RegExp(`^${page}:${line}\\n${outputPattern(output).source.slice(1)}`),
-  );
-}
-
 describe('the blocks of', () => {
   const pagesThatRun = [...new Set(runnable.map(({ page }) => page))];
   test.each(pagesThatRun)(
@@ -204,7 +199,7 @@ test('the languages of blocks are known, and blocks that are not run are listed 
   const left = blocks.filter((block) => block.notRun !== null);
   expect(left.map(({ page, source }) => `${page}: ${source.split('\n')[0]}`).sort()).toEqual(notRun);
   for (const [page, file] of Object.entries(runElsewhere)) {
-    expect(fs.readFileSync(path.join(root, file), 'utf8')).toContain(`readPrograms('${page}'`);
+    expect(fs.readFileSync(path.join(root, file), 'utf8')).toContain(`'${page}'`);
   }
 });
 

@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from '@jest/globals';
 import type { SandboxId } from '../../domain/ids.ts';
 import { cacheDir, temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
 import { until } from '../../runtime/process/until.ts';
+import { readCodeBlocks } from '../docs/code-blocks.ts';
 import { DockerDaemon } from './docker-daemon.ts';
 
 /**
@@ -116,6 +117,21 @@ test('each service is restarted', async () => {
   }
   await ready();
   expect(await commandOutput(sandbox_id, 'echo still $((40 + 2))')).toContain('still 42');
+}, 300_000);
+
+test('the file of the guide for three machines publishes the servers on the private network', async () => {
+  const blocks = readCodeBlocks('docs/guides/three-machines.md');
+  const written = blocks.find(({ source }) => source.includes('servers.yml <<'))!.source;
+  const [, content] = /servers\.yml <<'END'\n([\s\S]*?)\nEND$/m.exec(written)!;
+  const file = path.join(daemon.folder, 'servers.yml');
+  writeFileSync(file, content!);
+  const address = '10.77.0.11';
+  await daemon.inNetwork(['ip', 'address', 'add', `${address}/32`, 'dev', 'lo']);
+  await compose(['--file', file, 'up', '--detach', 'postgres', 'temporal', 'registry']);
+  const dial = (port: number) => `require('net').connect(${port}, '${address}').on('connect', () => process.exit(0))`;
+  // Docker itself accepts connections to the registry, whose stand-in does nothing.
+  for (const port of [7432, 7233, 7500]) await daemon.inNetwork([process.execPath, '--eval', dial(port)]);
+  await ready();
 }, 300_000);
 
 test('`docker-compose down` ends with a paused sandbox, and leaves no container', async () => {

@@ -17,12 +17,13 @@ export class TcpRelay {
 
   /**
    * @param target `host:port`
-   * @param at the address to listen on, with a free port
+   * @param at the address to listen on, with a free port, or a server that listens already
    */
-  static async open(target: string, at: string): Promise<TcpRelay> {
+  static async open(target: string, at: string | net.Server): Promise<TcpRelay> {
     const { hostname, port } = new URL(`tcp://${target}`);
     const connections = new Set<net.Socket>();
-    const server = net.createServer((from) => {
+    const server = typeof at === 'string' ? net.createServer() : at;
+    server.on('connection', (from) => {
       const to = net.connect(Number(port), hostname);
       if (!relay.#hangs) from.pipe(to).pipe(from);
       for (const [socket, other] of [
@@ -36,10 +37,10 @@ export class TcpRelay {
         socket.on('close', () => connections.delete(socket));
       }
     });
-    server.listen(0, at);
-    await once(server, 'listening');
+    if (typeof at === 'string') await once(server.listen(0, at), 'listening');
     server.unref();
-    const relay = new TcpRelay(`${at}:${(server.address() as net.AddressInfo).port}`, server, connections);
+    const { address, port: listening } = server.address() as net.AddressInfo;
+    const relay = new TcpRelay(`${address}:${listening}`, server, connections);
     return relay;
   }
 

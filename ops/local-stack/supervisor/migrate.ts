@@ -18,7 +18,6 @@ export async function migrate(
 ): Promise<string | undefined> {
   const words = [path.resolve(root, script), '--print-api-key'];
   const { stdout } = await promisify(execFile)(process.execPath, words, { env, signal });
-  // The result is the last line. Earlier lines are for people.
-  const answer = answerSchema.parse(JSON.parse(stdout.trim().split('\n').at(-1)!));
+  const answer = answerSchema.parse(JSON.parse(stdout));
   return answer.created ? answer.apiKey : undefined;
 }
