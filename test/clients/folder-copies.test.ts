@@ -113,6 +113,20 @@ test('the client copies a folder there and back with modes, times, links, holes 
   await expect(sandbox.files.downloadFolder('/root/none', back)).rejects.toMatchObject({ code: 'not_found' });
 }, 300_000);
 
+test('an exception of `onProgress` ends a copy of a folder, in both directions, and reaches the caller', async () => {
+  await sandbox.commands.run('mkdir told && head -c 9000000 /dev/zero > told/large');
+  const own = new Error('enough');
+  const onProgress = () => {
+    throw own;
+  };
+  const back = path.join(dir, 'told');
+  await expect(sandbox.files.downloadFolder('told', back, { onProgress })).rejects.toBe(own);
+  expect(fs.existsSync(path.join(back, 'large'))).toBe(false);
+  await sandbox.files.downloadFolder('told', back);
+  await expect(sandbox.files.uploadFolder(back, 'sent back', { onProgress })).rejects.toBe(own);
+  expect(await sandbox.files.exists('sent back/large')).toBe(false);
+}, 60_000);
+
 test('the client writes many files with one request, and reads a file as a stream', async () => {
   await sandbox.files.writeMany([
     { path: '/root/many/new/a.txt', data: 'a' },

@@ -34,6 +34,16 @@ export async function readArchive(
   const fed = feed(response, tar);
   fed.catch((error) => tar.destroy(error));
   let isLocal = false;
+  /** The exceptions of `onProgress`, which are the caller's own. */
+  const ofCaller: unknown[] = [];
+  const tell = (name: string) => {
+    try {
+      onProgress?.({ ...progress, name });
+    } catch (error) {
+      ofCaller.push(error);
+      throw error;
+    }
+  };
   try {
     for await (const entry of tar) {
       const header = entry.header as TarHeader;
@@ -43,7 +53,7 @@ export async function readArchive(
         for await (const piece of entry as AsyncIterable<Uint8Array>) {
           yield piece;
           progress.bytes += piece.length;
-          onProgress?.({ ...progress, name: header.name });
+          tell(header.name);
         }
       };
       isLocal = true;
@@ -52,7 +62,7 @@ export async function readArchive(
       isLocal = false;
       const skipped = Number(header.pax?.['SANDBOX.skipped'] ?? 0);
       if (skipped > 0) progress.skipped += skipped;
-      onProgress?.({ ...progress, name: header.name });
+      tell(header.name);
       // The next entry comes when the content of this one is read.
       entry.resume();
     }
@@ -63,6 +73,7 @@ export async function readArchive(
     response.destroy();
     // An error of the parser reaches the reader of an entry's content, too.
     const { code } = error as NodeJS.ErrnoException;
+    if (ofCaller.length > 0) throw ofCaller[0];
     if (error instanceof SandboxError || (isLocal && code !== undefined)) throw error;
     throw new SandboxError('bad_reply', `The sandbox sent no tar: ${(error as Error).message}`, { cause: error });
   }
