@@ -129,8 +129,16 @@ test('the file of the guide for three machines publishes the servers on the priv
   await daemon.inNetwork(['ip', 'address', 'add', `${address}/32`, 'dev', 'lo']);
   await compose(['--file', file, 'up', '--detach', 'postgres', 'temporal', 'registry']);
   const dial = (port: number) => `require('net').connect(${port}, '${address}').on('connect', () => process.exit(0))`;
-  // Docker itself accepts connections to the registry, whose stand-in does nothing.
-  for (const port of [7432, 7233, 7500]) await daemon.inNetwork([process.execPath, '--eval', dial(port)]);
+  const isReached = (port: number) =>
+    daemon.inNetwork([process.execPath, '--eval', dial(port)]).then(
+      () => true,
+      () => false,
+    );
+  for (const port of [7432, 7233]) {
+    expect([port, await until(() => isReached(port), { timeoutSeconds: 60, everyMs: 500 })]).toEqual([port, true]);
+  }
+  // Its stand-in does not listen.
+  expect(await daemon.docker('port', await findContainer('registry'))).toContain(`5000/tcp -> ${address}:7500`);
   await ready();
 }, 300_000);
 
