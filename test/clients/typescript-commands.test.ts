@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { json } from 'node:stream/consumers';
+import { buffer, json } from 'node:stream/consumers';
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals';
 import { type CreateOptions, Sandbox, type SandboxError } from '../../clients/typescript/src/index.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
@@ -148,7 +148,11 @@ describe('ports', () => {
     await sandbox.commands.run('sleep 1; exec python3 -m http.server 8400 --bind 127.0.0.1', { background: true });
     const url = await waiting;
     expect(url).toBe(sandbox.ports.url(8400));
-    expect((await sandbox.ports.request(8400)).status).toBe(200);
+    const reply = await sandbox.ports.request(8400);
+    expect([reply.status, String(await buffer(reply.body))]).toEqual([
+      200,
+      expect.stringContaining('Directory listing'),
+    ]);
   });
 
   test('waitFor takes every reply of a server, also one that is no HTTP', async () => {

@@ -3,7 +3,10 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
-import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
+import { Client } from 'pg';
+import { PlatformClient, type SandboxView } from '../../ops/development/client/platform-client.ts';
+import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
+import { ApiReplica } from '../support/api-replica.ts';
 import { runOperator } from '../support/operator.ts';
 import { anyLayer, pushImage } from '../support/pushed-image.ts';
 import { RegistryFront } from '../support/registry-front.ts';
@@ -17,13 +20,17 @@ const first = new RunningPlatform({ PLATFORM_HOST_LEASE_SECONDS: '60' });
 const folders = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-backup-'));
 const backup = path.join(folders, 'backup');
 const restored = path.join(folders, 'restored');
+const earlyBackup = path.join(folders, 'early');
 let second: RunningPlatform | null = null;
+let third: RunningPlatform | null = null;
 const small = { cpu_count: 1, memory_mb: 256, storage_gb: 1, timeout: 3600 };
 let receiver: WebhookReceiver;
 /** Refuses everything from the first platform, whose delivery then waits with a timer for the next attempt. */
 let refusing: WebhookReceiver;
 let paused: SandboxView;
 let running: SandboxView;
+/** It runs before its workflow has begun. */
+let early: SandboxView;
 /** Its timeout passes between the backup and the restore. */
 let shortLived: SandboxView;
 
@@ -37,10 +44,12 @@ beforeAll(async () => {
 afterAll(async () => {
   await first.stop();
   await second?.stop();
+  await third?.stop();
   await receiver.stop();
   await refusing.stop();
   await first.hostRemains();
-  const remains = await second?.hostRemains();
+  if (second) await third?.hostRemains();
+  const remains = await (second ?? third)?.hostRemains();
   first.removeData();
   fs.rmSync(folders, { recursive: true, force: true });
   expect(remains).toEqual([]);
@@ -126,6 +135,28 @@ test('a backup of a running platform freezes a sandbox only for its own disk, ta
   await write(first, running, 'later');
 }, 300_000);
 
+test('a backup has a sandbox whose workflow has not begun', async () => {
+  // This process starts no workflow, and the relay, which would start it after five seconds, does not find it due.
+  const api = await ApiReplica.start(first.dataDir, { TEMPORAL_ADDRESS: '127.0.0.1:1' });
+  const { DATABASE_URL: url } = runningPlatformEnv(first.dataDir, {});
+  const database = new Client({ connectionString: url });
+  await database.connect();
+  try {
+    early = await new PlatformClient(api.url, first.env.PLATFORM_API_KEY!).createSandbox(small);
+    const postponed = await database.query(
+      "update outbox set not_before = now() + interval '1 hour' where workflow_id = $1",
+      [early.sandbox_id],
+    );
+    expect(postponed.rowCount).toBe(1);
+    await write(first, early, 'of the early one');
+    const made = await runOperator('admin', first.dataDir, ['backup', '--to', earlyBackup]);
+    expect({ code: made.code, failure: made.code === 0 ? '' : made.stderr }).toEqual({ code: 0, failure: '' });
+  } finally {
+    await database.end();
+    await api.stop();
+  }
+}, 180_000);
+
 test('a backup is restored only into an empty data folder, and only from a complete backup', async () => {
   const restore = (from: string, dataDir: string) => runOperator('admin', dataDir, ['restore', '--from', from]);
   expect(await restore(backup, first.dataDir)).toMatchObject({
@@ -194,6 +225,22 @@ test('the restored platform has accounts, keys, disks, images and workflows of t
   await until(() => receiver.received.some(({ body: sent }) => sent.includes('"sandbox.terminated"')));
   const after = receiver.received.slice(before).map(({ id }) => id);
   expect(new Set(after).size).toBe(after.length);
+}, 300_000);
+
+test('a restored sandbox keeps its disk, also if its workflow had not begun at the time of the backup', async () => {
+  const { PLATFORM_API_KEY: key } = first.env;
+  await first.stop();
+  await second?.stop();
+  const dataDir = path.join(folders, 'of the early one');
+  const made = await runOperator('admin', dataDir, ['restore', '--from', earlyBackup]);
+  expect({ code: made.code, failure: made.code === 0 ? '' : made.stderr }).toEqual({ code: 0, failure: '' });
+  third = new RunningPlatform({ PLATFORM_HOST_LEASE_SECONDS: '60' }, dataDir);
+  await third.start();
+  const api = third.client(key!);
+  await until(async () => (await api.sandbox(early.sandbox_id)).status === 'paused');
+  expect(await api.sandbox(early.sandbox_id)).toMatchObject({ reason: 'host_restarted' });
+  expect((await api.request('POST', `/v1/sandboxes/${early.sandbox_id}/resume`, {})).status).toBe(200);
+  expect(await run(api, early.sandbox_id, 'cat /root/note')).toBe('of the early one');
 }, 300_000);
 
 interface Blob {

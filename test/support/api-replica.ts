@@ -15,11 +15,12 @@ export class ApiReplica {
     this.#child = child;
   }
 
-  static async start(dataDir: string): Promise<ApiReplica> {
+  /** @param settings over those of the platform */
+  static async start(dataDir: string, settings: NodeJS.ProcessEnv = {}): Promise<ApiReplica> {
     const { NODE_OPTIONS: _, ...env } = runningPlatformEnv(dataDir, process.env);
     const child = spawn(process.execPath, ['api/server.ts'], {
       cwd: root,
-      env: { ...env, PLATFORM_API_PORT: '0' },
+      env: { ...env, PLATFORM_API_PORT: '0', ...settings },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     let output = '';

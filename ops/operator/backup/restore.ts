@@ -4,11 +4,12 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { readSecrets } from '../../../db/open-secrets.ts';
 import { createOrm } from '../../../db/orm.ts';
+import { toLifeStart } from '../../../db/sandboxes/admission.ts';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
-import type { SandboxId } from '../../../domain/ids.ts';
 import { freeLoopbackPort } from '../../../platform/config/free-port.ts';
 import { loadSomeSettings } from '../../../platform/config/settings.ts';
 import { createTemporalClient } from '../../../platform/temporal/client.ts';
+import { startOptions } from '../../../platform/temporal/workflow-starts.ts';
 import { choosePorts } from '../../local-stack/embedded/ports.ts';
 import { type EmbeddedPostgres, ensureUnprivilegedUser, startPostgres } from '../../local-stack/embedded/postgres.ts';
 import { startTemporalOnPostgres, temporalInnerPorts } from '../../local-stack/embedded/temporal.ts';
@@ -87,12 +88,10 @@ async function recoverCluster(dataDir: string, note: BackupNote): Promise<void> 
 }
 
 /** The sandboxes that had processes when the backup was made. */
-async function hadProcesses(databaseUrl: string): Promise<SandboxId[]> {
+async function hadProcesses(databaseUrl: string): Promise<Sandbox[]> {
   const orm = await createOrm(databaseUrl, 1);
   try {
-    const status = { $in: ['running' as const, 'pausing' as const] };
-    const sandboxes = await orm.em.fork().find(Sandbox, { status }, { fields: ['sandboxId'] });
-    return sandboxes.map(({ sandboxId }) => sandboxId);
+    return await orm.em.fork().find(Sandbox, { status: { $in: ['running', 'pausing'] } });
   } finally {
     await orm.close();
   }
@@ -103,10 +102,10 @@ async function hadProcesses(databaseUrl: string): Promise<SandboxId[]> {
  * reports that the processes are gone, and the disk would be lost.
  */
 async function reportLostMemory(
-  sandboxIds: readonly SandboxId[],
+  sandboxes: readonly Sandbox[],
   parts: { dataDir: string; logDir: string; secretKey: string; postgres: EmbeddedPostgres; at: string },
 ): Promise<void> {
-  reportProgress(`telling the workflows of ${sandboxIds.length} sandboxes that their processes are gone`);
+  reportProgress(`telling the workflows of ${sandboxes.length} sandboxes that their processes are gone`);
   const { secretKey, at } = parts;
   const settings = loadSomeSettings(['TEMPORAL_NAMESPACE', 'PLATFORM_CODEC_KEYS']);
   // Below 32768: Temporal stores its ports in a 16-bit column.
@@ -128,10 +127,14 @@ async function reportLostMemory(
     await readRestoredSecrets(parts.postgres.url('platform'), { ...settings, PLATFORM_SECRET_KEY: secretKey }),
   );
   try {
-    for (const sandboxId of sandboxIds) {
+    for (const sandbox of sandboxes) {
       // Its current run, whichever number it has.
-      const report = { kind: 'memoryLost', run: null, at } as const;
-      await connected.workflow.getHandle(sandboxId).signal('hostReport', report);
+      const report = { kind: 'memoryLost', run: null, at };
+      // A sandbox may run before its workflow has begun. The outbox would start that after its timeout may have passed.
+      await connected.workflow.signalWithStart('sandbox', {
+        ...startOptions('sandbox', sandbox.sandboxId, toLifeStart(sandbox)),
+        ...{ signal: 'hostReport', signalArgs: [report] },
+      });
     }
   } finally {
     await connected.connection.close();

@@ -5,5 +5,5 @@ import path from 'node:path';
 const marker = path.join(process.env.PLATFORM_DATA_DIR!, 'migrated');
 const created = !fs.existsSync(marker);
 fs.writeFileSync(marker, '');
-console.log('[migrator] nothing to do');
+console.error('[migrator] nothing to do');
 console.log(JSON.stringify(created ? { created, apiKey: 'sbp_first', email: 'root@example.org' } : { created }));
