@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process';
-import { readdirSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import type { SandboxId } from '../../domain/ids.ts';
 import { until } from '../support/until.ts';
@@ -51,8 +51,14 @@ export async function losePower(dataDir: string): Promise<void> {
     }
     return left.length === 0;
   });
-  const links = readdirSync('/sys/class/net').filter((name) => name.startsWith(`sb${id}`));
-  for (const link of links) execFileSync('ip', ['link', 'delete', link]);
+  for (const link of readdirSync('/sys/class/net').filter((name) => name.startsWith(`sb${id}`))) {
+    try {
+      execFileSync('ip', ['link', 'delete', link]);
+    } catch (error) {
+      // The kernel also removes a link some time after the last process of its sandbox.
+      if (existsSync(`/sys/class/net/${link}`)) throw error;
+    }
+  }
   execFileSync('nft', ['delete', 'table', 'inet', `sandboxes_${id}`]);
   for (const parent of parents) {
     for (const group of groupsBelow(parent)) execFileSync('rmdir', ['--ignore-fail-on-non-empty', group]);

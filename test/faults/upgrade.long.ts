@@ -159,12 +159,12 @@ test('sandboxes live through an upgrade, clients lose connections only while it 
   load.part = parts[4];
   await admin('set-worker-version', '--build', `${further.buildId}`);
   await load.moreRounds(roundsOfPart);
-  // Temporal tells its task queues of the new version some seconds later.
+  await load.stop();
+  // A workflow that gets several signals in each second moves when they pause.
   await until(async () => {
     const versions = await versionsOfSandboxes();
     return versions.size === 1 && versions.has(String(further.buildId));
   }, 120_000);
-  await load.stop();
 
   const failedTasks = await failuresOfTasks();
   process.stdout.write(
