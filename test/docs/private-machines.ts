@@ -6,6 +6,7 @@ import type net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { removeHostRemains } from '../support/running-platform.ts';
+import { mountOwnSys } from '../support/second-machine.ts';
 import { TcpRelay } from '../support/tcp-relay.ts';
 import { until } from '../support/until.ts';
 
@@ -15,17 +16,11 @@ const separator = '\u001e';
 
 /**
  * Makes the machine's own view of devices, /etc and host name, and a folder for data, then becomes the machine's shell.
- * Its files disappear with its last process, except the data. `scp` copies to the folders that the machines share here.
+ * What it changes in /etc disappears with its last process. Its settings and data are in the shared folder.
  */
 const becomeMachine = `set -e
 shared=$1 name=$2
-kept=$(mktemp -d)
-mount --rbind /sys/fs/cgroup "$kept"
-umount -R -l /sys
-mount -t sysfs sysfs /sys
-mount --rbind "$kept" /sys/fs/cgroup
-umount -R -l "$kept"
-rmdir "$kept"
+${mountOwnSys}
 for folder in etc var/lib; do
   layers=$shared/$name/layers/$folder
   mkdir -p "$layers"
@@ -39,7 +34,7 @@ ln -s "$shared/$name/data" /var/lib/sandbox-platform
 hostname "$name"
 exec bash`;
 
-/** \`scp\` with the words of the guide. It needs no server, and the folders of all machines. */
+/** `scp` as the guide calls it. It copies between the folders of the machines, without a server. */
 const scp = (shared: string) => `scp() {
   local to="\${@: -1}"
   for file in "\${@:2:$#-2}"; do cp --preserve=mode "$file" "${shared}/$(expr "$to" : 'root@\\([a-z]*\\):/etc/sandbox-platform/$')/etc/"; done

@@ -160,7 +160,7 @@ test('sandboxes freeze while `one` is away, and go on when its processes start a
   const { sandbox_id } = await createOn('two');
   const pid = (await run(sandbox_id, 'sleep 3600 > /dev/null & echo $!')).stdout.trim();
   const { dataDir } = machines.get('two');
-  // A crash of `one` ends no connection of the others, and nobody is there to declare hosts lost.
+  // `one` crashes: connections to it stay open without an answer, and no control worker declares hosts lost.
   await machines.get('one').run('kill -9 $(jobs -p); wait || true');
   for (const port of published) port.hang();
   await until(() => isFenced(dataDir), 60_000, 200);

@@ -7,16 +7,17 @@ import { TcpRelay } from './tcp-relay.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 
-/** Mounts a new view of the kernel's devices for a network namespace, and keeps the control groups in their places. */
-const ownSys = `set -e
-kept=$(mktemp -d)
+/**
+ * Lines of a shell with mounts of its own, in a network namespace: they mount that network's view of the devices, and
+ * keep the control groups in their places.
+ */
+export const mountOwnSys = `kept=$(mktemp -d)
 mount --rbind /sys/fs/cgroup "$kept"
 umount -R -l /sys
 mount -t sysfs sysfs /sys
 mount --rbind "$kept" /sys/fs/cgroup
 umount -R -l "$kept"
-rmdir "$kept"
-exec "$@"`;
+rmdir "$kept"`;
 
 /**
  * Another machine: a network namespace with one link to this machine. Neither side has a route to the networks behind
@@ -93,7 +94,15 @@ export class SecondMachine {
   }): Promise<ChildProgram> {
     const { name, script, env, home } = options;
     const ready = Promise.withResolvers<void>();
-    const words = [`--net=/run/netns/${this.namespace}`, 'unshare', '--mount', 'sh', '-c', ownSys, 'sh'];
+    const words = [
+      `--net=/run/netns/${this.namespace}`,
+      'unshare',
+      '--mount',
+      'sh',
+      '-c',
+      `set -e\n${mountOwnSys}\nexec "$@"`,
+      'sh',
+    ];
     const program = await ChildProgram.start({
       ...{ name, env, home },
       command: 'nsenter',
