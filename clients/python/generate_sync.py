@@ -19,7 +19,7 @@ REPLACEMENTS = [
     (r"\basynccontextmanager\b", "contextmanager"),
     (r"\baclosing\b", "closing"),
     (r"\b__a(enter|exit|iter|next)__\b", r"__\1__"),
-    (r"\ba(close|read|iter_raw)\(", r"\1("),
+    (r"\ba(close|read|iter_raw|iter_bytes)\(", r"\1("),
     (r"\bAsync(Sandbox|\w+)\b", r"\1"),
 ]
 

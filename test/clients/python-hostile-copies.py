@@ -33,6 +33,8 @@ async def main() -> None:
         target = f"{FOLDER}/{number}/work"
         outcomes.append(await outcome(lambda: sandbox.files.download_folder(f"/{number}", target)))
     outcomes.append(await outcome(lambda: sandbox.files.download("/report", f"{FOLDER}/report")))
+    outcomes.append(await outcome(lambda: sandbox.files.stat("/endless")))
+    outcomes.append(await outcome(lambda: sandbox.files.upload_folder(f"{FOLDER}/0/beside", "/endless")))
     print(json.dumps(outcomes))
     await done(sandbox.close())
 

@@ -1,6 +1,8 @@
 import fs from 'node:fs';
+import type http from 'node:http';
 import os from 'node:os';
 import path from 'node:path';
+import { pipeline, Readable } from 'node:stream';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { HostileAgent } from './hostile-agent.ts';
 import { hostileTars, pathsBelow } from './hostile-tars.ts';
@@ -24,7 +26,7 @@ afterAll(() => {
 });
 
 test.each(['sync', 'async'])(
-  'copies of the client (%s) write nothing outside of their targets, and leave nothing incomplete',
+  'the client (%s) writes nothing outside of the targets of its copies, leaves nothing incomplete, and ends replies that have no end',
   async (kind) => {
     const folder = path.join(dir, kind);
     const tars = await Promise.all(hostileTars.map(({ tar }) => tar()));
@@ -33,8 +35,10 @@ test.each(['sync', 'async'])(
       fs.writeFileSync(path.join(folder, `${index}/beside/precious`), 'precious');
     }
     fs.writeFileSync(path.join(folder, 'report'), 'old');
+    agent.answers['Filesystem/Stat'] = (_, reply) => answerWithoutEnd(reply);
     agent.answers.archive = (request, reply) => {
-      reply.end(tars[Number(new URL(request.url!, 'http://agent').searchParams.get('path')!.slice(1))]);
+      if (request.method === 'POST') answerWithoutEnd(reply);
+      else reply.end(tars[Number(new URL(request.url!, 'http://agent').searchParams.get('path')!.slice(1))]);
     };
     agent.answers.download = (_, reply) => {
       reply.writeHead(200, { 'content-length': 100 }).write('part', () => reply.destroy());
@@ -46,6 +50,7 @@ test.each(['sync', 'async'])(
     expect(outcomes.map(([code]) => code)).toEqual([
       ...hostileTars.map(({ code }) => (code === undefined ? 'copied' : code)),
       'connection_failed',
+      ...['bad_reply', 'bad_reply'],
     ]);
     for (const [code, text] of outcomes) if (code) expect(text).not.toMatch(/[\p{Cc}\p{Cf}]/u);
     for (const [index, { left }] of hostileTars.entries()) {
@@ -60,3 +65,14 @@ test.each(['sync', 'async'])(
   },
   300_000,
 );
+
+/** Sends zeros until the client leaves. */
+function answerWithoutEnd(reply: http.ServerResponse): void {
+  const zeros = new Readable({
+    read() {
+      this.push(Buffer.alloc(64 * 1024));
+    },
+  });
+  // The client leaves in the middle, which is an error of the pipe.
+  pipeline(zeros, reply, () => {});
+}

@@ -10,7 +10,7 @@ from ..connection import HttpServer
 from ..errors import SandboxError
 from ..frames import FrameReader, frame
 from ..stream_breaker import StreamBreaker
-from .http_exchange import AsyncExchange, with_retries
+from .http_exchange import MAX_REPLY, AsyncExchange, read_body, with_retries
 
 # Calls that may be repeated if it is unknown whether the first one arrived.
 _REPEATABLE = {
@@ -58,7 +58,7 @@ class AsyncAgentClient:
 
         async def work() -> Any:
             async with self.request("POST", f"/sandboxagent.{name}", **more) as response:
-                return json.loads(await response.aread())
+                return json.loads(await read_body(response, MAX_REPLY))
 
         return await (with_retries(work) if name in _REPEATABLE else work())
 

@@ -11,7 +11,7 @@ import httpx
 from .._generated.api import OPERATIONS
 from ..connection import Connection, HttpServer
 from ..errors import SandboxError
-from .http_exchange import AsyncExchange, with_retries
+from .http_exchange import MAX_REPLY, AsyncExchange, read_body, with_retries
 
 
 class AsyncApiClient:
@@ -51,7 +51,7 @@ class AsyncApiClient:
 
         async def work() -> bytes:
             async with AsyncExchange(self.client, server, method, target, **more) as response:
-                return await response.aread()
+                return await read_body(response, MAX_REPLY)
 
         reply = await with_retries(work)
         try:

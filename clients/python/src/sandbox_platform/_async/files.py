@@ -12,7 +12,7 @@ from ..local_files import replaced_file
 from ..signed_url import file_signature
 from ..values import CopyProgress, CopyResult, FileEvent, FileInfo, NewFile, file_info
 from .agent_client import AsyncAgentClient
-from .http_exchange import with_retries
+from .http_exchange import MAX_REPORT, read_body, with_retries
 
 _PIECE = 256 * 1024
 
@@ -151,7 +151,7 @@ class AsyncFiles:
         headers = {"Content-Type": "application/x-tar"}
         more: dict[str, Any] = {"headers": headers, "content": pieces()}
         async with self._agent.request("POST", _archive_path(path), **more) as response:
-            await response.aread()
+            await read_body(response, MAX_REPORT)
 
     async def list(
         self, path: str, *, depth: int = 1, request_timeout: float | None = None
@@ -220,7 +220,7 @@ class AsyncFiles:
     async def _post(self, boundary: str, content: Any) -> None:
         headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
         async with self._agent.request("POST", "/upload", headers=headers, content=content) as response:
-            await response.aread()
+            await read_body(response, MAX_REPORT)
 
     async def _download_path(self, path: str) -> str:
         return f"/download/{quote((await self._absolute(path))[1:])}"

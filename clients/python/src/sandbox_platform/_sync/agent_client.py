@@ -11,7 +11,7 @@ from ..connection import HttpServer
 from ..errors import SandboxError
 from ..frames import FrameReader, frame
 from ..stream_breaker import StreamBreaker
-from .http_exchange import Exchange, with_retries
+from .http_exchange import MAX_REPLY, Exchange, read_body, with_retries
 
 # Calls that may be repeated if it is unknown whether the first one arrived.
 _REPEATABLE = {
@@ -59,7 +59,7 @@ class AgentClient:
 
         def work() -> Any:
             with self.request("POST", f"/sandboxagent.{name}", **more) as response:
-                return json.loads(response.read())
+                return json.loads(read_body(response, MAX_REPLY))
 
         return (with_retries(work) if name in _REPEATABLE else work())
 

@@ -12,7 +12,7 @@ import httpx
 from .._generated.api import OPERATIONS
 from ..connection import Connection, HttpServer
 from ..errors import SandboxError
-from .http_exchange import Exchange, with_retries
+from .http_exchange import MAX_REPLY, Exchange, read_body, with_retries
 
 
 class ApiClient:
@@ -52,7 +52,7 @@ class ApiClient:
 
         def work() -> bytes:
             with Exchange(self.client, server, method, target, **more) as response:
-                return response.read()
+                return read_body(response, MAX_REPLY)
 
         reply = with_retries(work)
         try:

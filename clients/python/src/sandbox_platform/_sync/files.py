@@ -13,7 +13,7 @@ from ..local_files import replaced_file
 from ..signed_url import file_signature
 from ..values import CopyProgress, CopyResult, FileEvent, FileInfo, NewFile, file_info
 from .agent_client import AgentClient
-from .http_exchange import with_retries
+from .http_exchange import MAX_REPORT, read_body, with_retries
 
 _PIECE = 256 * 1024
 
@@ -152,7 +152,7 @@ class Files:
         headers = {"Content-Type": "application/x-tar"}
         more: dict[str, Any] = {"headers": headers, "content": pieces()}
         with self._agent.request("POST", _archive_path(path), **more) as response:
-            response.read()
+            read_body(response, MAX_REPORT)
 
     def list(
         self, path: str, *, depth: int = 1, request_timeout: float | None = None
@@ -221,7 +221,7 @@ class Files:
     def _post(self, boundary: str, content: Any) -> None:
         headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
         with self._agent.request("POST", "/upload", headers=headers, content=content) as response:
-            response.read()
+            read_body(response, MAX_REPORT)
 
     def _download_path(self, path: str) -> str:
         return f"/download/{quote((self._absolute(path))[1:])}"

@@ -14,6 +14,20 @@ from ..retries import pause_before_retry
 Result = TypeVar("Result")
 
 _CONNECT_TIMEOUT = 20.0
+# Bytes of a reply that is an error or a report.
+MAX_REPORT = 64 * 1024
+# Bytes of a reply with one message.
+MAX_REPLY = 64 * 1024 * 1024
+
+
+def read_body(response: httpx.Response, limit: int) -> bytes:
+    """The body of a reply. A sandbox may send one without an end. Raises ``bad_reply`` after ``limit`` bytes."""
+    body = bytearray()
+    for piece in response.iter_bytes():
+        body += piece
+        if len(body) > limit:
+            raise SandboxError("bad_reply", f"The reply is longer than {limit} bytes")
+    return bytes(body)
 
 
 def new_client() -> httpx.Client:
@@ -68,7 +82,10 @@ class Exchange:
             if response.status_code < 300:
                 return response
             try:
-                text = (response.read())[: 64 * 1024].decode("utf-8", "replace")
+                body = read_body(response, MAX_REPORT)
+                text = body.decode("utf-8", "replace")
+            except SandboxError:
+                text = ""
             finally:
                 response.close()
             raise error_of_reply(response.status_code, response.headers, text)
