@@ -135,7 +135,7 @@ const baseRecipe = {
   includedPaths: ['/usr/share/doc/*/copyright', '/usr/share/locale/locale.alias'],
   /** Shell commands that run in this order, with the new tree as `$1`. */
   customize: [
-    'chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 user',
+    'chroot "$1" useradd --create-home --shell /bin/bash --uid 1000 --user-group --groups sudo user',
     // The working directory of code contexts. All users of the sandbox may write there.
     'install --directory --mode 1777 "$1/workspace"',
     'echo "user ALL=(ALL) NOPASSWD: ALL" > "$1/etc/sudoers.d/user" && chmod 440 "$1/etc/sudoers.d/user"',

@@ -195,7 +195,21 @@ test('the base image of Debian packages is available and taken from the cache', 
   const { output } = await shell(
     place,
     spec,
-    'for tool in bash curl git python3 pip sudo ping; do command -v $tool; done; id user; echo $LANG',
+    'for tool in bash curl git python3 pip sudo ping; do command -v $tool; done; echo $LANG',
   );
-  expect(output).toMatch(/bash\n.*curl\n.*git\n.*python3\n.*pip\n.*sudo\n.*ping\nuid=1000\(user\).*\nC\.UTF-8$/);
+  expect(output).toMatch(/bash\n.*curl\n.*git\n.*python3\n.*pip\n.*sudo\n.*ping\nC\.UTF-8$/);
+});
+
+test('the base image has a user with a home of its own, who becomes root or another user by sudo', async () => {
+  const spec = host.spec();
+  const place = await host.driver.create(spec);
+  const script = `id user; getent passwd user; find /home/user -printf '%u:%g %f\\n' | sort
+    su - user -c 'pwd; sudo -n id -un; sudo -n -u games id -un; sudo -n tee /etc/by-user <<< hello; stat -c %U /etc/by-user'`;
+  const { output } = await shell(place, spec, script);
+  expect(output.split('\n')).toEqual([
+    'uid=1000(user) gid=1000(user) groups=1000(user),27(sudo)',
+    'user:x:1000:1000::/home/user:/bin/bash',
+    ...['.bash_logout', '.bashrc', '.profile', 'user'].map((name) => `user:user ${name}`),
+    ...['/home/user', 'root', 'games', 'hello', 'root'],
+  ]);
 });
