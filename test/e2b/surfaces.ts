@@ -78,7 +78,7 @@ export function javaScriptMethods(packageName: string): Set<string> {
 /** The public methods and functions of both Python packages, by their names in docs/e2b.md. */
 export async function pythonMethods(version: string): Promise<Set<string>> {
   const python = await pythonWith(version);
-  const { stdout } = await run(python, [path.join(import.meta.dirname, 'surface.py')]);
+  const { stdout } = await run(python, [path.join(import.meta.dirname, 'programs/surface.py')]);
   const names = new Set<string>();
   for (const [className, methods] of Object.entries<string[]>(JSON.parse(stdout))) {
     if (internal.has(className)) continue;
