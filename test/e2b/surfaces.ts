@@ -79,15 +79,21 @@ export function javaScriptMethods(packageName: string): Set<string> {
 export async function pythonMethods(version: string): Promise<Set<string>> {
   const python = await pythonWith(version);
   const { stdout } = await run(python, [path.join(import.meta.dirname, 'programs/surface.py')]);
-  const names = new Set<string>();
-  for (const [className, methods] of Object.entries<string[]>(JSON.parse(stdout))) {
-    if (internal.has(className)) continue;
-    for (const method of methods) {
-      const [, isStatic, name] = /^(static )?(.*)$/.exec(method)!;
-      names.add(className === '' ? name! : nameOf(className, name!, isStatic !== undefined));
-    }
-  }
-  return new Set([...names].map((name) => name.replace('readyCommand.', 'ready_command.')));
+  const classes = Object.entries<string[]>(JSON.parse(stdout));
+  return new Set(pythonNames(classes.flatMap(([name, methods]) => methods.map((method) => `${name} ${method}`))));
+}
+
+/**
+ * The names of Python's methods in docs/e2b.md.
+ * @param methods the class and the name of each, as `programs/surface.py` has them; functions have no class
+ */
+export function pythonNames(methods: readonly string[]): string[] {
+  return methods.flatMap((method) => {
+    const [, className, isStatic, name] = /^(\w*) (static )?(\w+)$/.exec(method)!;
+    if (internal.has(className!)) return [];
+    if (className === '') return [name!];
+    return [nameOf(className!, name!, isStatic !== undefined).replace('readyCommand.', 'ready_command.')];
+  });
 }
 
 /** The commands of a version of the command line, from its own help. */
