@@ -140,12 +140,12 @@ const typeNames: Record<FileType, string> = {
 /** The JSON form of the entry's message. This is ten times as fast as reflection. */
 export function entryJson(entry: Entry): string {
   const link = entry.symlinkTarget === undefined ? '' : `,"symlinkTarget":${JSON.stringify(entry.symlinkTarget)}`;
-  const metadata = entry.metadata === undefined ? '' : `,"metadata":${JSON.stringify(entry.metadata)}`;
+  const metadata = entry.metadata === undefined ? '{}' : JSON.stringify(entry.metadata);
   return (
     `{"name":${JSON.stringify(entry.name)},"type":"${typeNames[entry.type]}","path":${JSON.stringify(entry.path)}` +
     `,"size":"${entry.size}","mode":${entry.mode},"permissions":"${entry.permissions}"` +
     `,"owner":${JSON.stringify(entry.owner)},"group":${JSON.stringify(entry.group)}` +
-    `,"modifiedTime":"${timestampText(entry.modifiedMs)}"${link}${metadata}}`
+    `,"modifiedTime":"${timestampText(entry.modifiedMs)}"${link},"metadata":${metadata}}`
   );
 }
 

@@ -29,7 +29,7 @@ export function watchHandlers(viewOf: ViewOf): Pick<Handlers<typeof Filesystem>,
     return found;
   };
   const open = async (
-    { path, recursive, includeEntry }: { path: string; recursive: boolean; includeEntry: boolean },
+    { path, recursive, includeEntry }: { path: string; recursive: boolean; includeEntry?: boolean },
     call: AgentCall,
     onChange: () => void,
   ): Promise<OpenWatcher> => {

@@ -294,9 +294,9 @@ export declare type CreateWatcherRequest = Message<"sandboxagent.CreateWatcherRe
   /**
    * E2B: see FilesystemEvent.
    *
-   * @generated from field: bool include_entry = 3;
+   * @generated from field: optional bool include_entry = 3;
    */
-  includeEntry: boolean;
+  includeEntry?: boolean | undefined;
 };
 
 /**
@@ -398,9 +398,9 @@ export declare type WatchDirRequest = Message<"sandboxagent.WatchDirRequest"> & 
   /**
    * E2B: see FilesystemEvent.
    *
-   * @generated from field: bool include_entry = 3;
+   * @generated from field: optional bool include_entry = 3;
    */
-  includeEntry: boolean;
+  includeEntry?: boolean | undefined;
 };
 
 /**
