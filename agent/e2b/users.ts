@@ -10,7 +10,8 @@ const lastId = 59_999;
 
 /**
  * The account of a request.
- * @param name undefined or empty: the account `user`, which is made if the image has none. If it cannot be made: root
+ * @param name undefined or empty: the account `user`, which is made if the image has none
+ * @returns root if the user cannot be made
  * @throws {ConnectError} `unauthenticated` for an unknown name
  */
 export function findUser(name: string | undefined): Account {
@@ -18,7 +19,9 @@ export function findUser(name: string | undefined): Account {
   const found = findAccount(wanted) ?? (wanted === defaultName ? makeDefaultUser() : undefined);
   if (found) return found;
   // An image without accounts has no line for root either.
-  if (wanted === 'root' || !name) return { name: 'root', uid: 0, gid: 0, home: '/root' };
+  if (wanted === 'root' || wanted === defaultName) {
+    return { name: '0', uid: 0, gid: 0, home: fs.existsSync('/root') ? '/root' : '/' };
+  }
   throw new ConnectError(`unknown user ${wanted}`, Code.Unauthenticated);
 }
 
