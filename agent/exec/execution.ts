@@ -59,7 +59,7 @@ export class Execution {
     const env = { ...environment.variables(), ...request.env, [executionVariable]: request.executionId };
     const searchPath = environment.searchPath(env);
     const launch = (command: string) =>
-      launchWithPipes({ command, args: ['-c', request.command], env, searchPath, cwd });
+      launchWithPipes({ command, args: ['-c', request.command], env, searchPath, cwd }, { hasInput: true });
     // Small images, such as Alpine's, have no bash.
     const { stdin, ...launched } = await launch('bash').catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error;

@@ -58,6 +58,7 @@ export interface Entry {
   symlinkTarget: string | undefined;
   /** True for a directory, and false for a link to one. */
   isDirectory: boolean;
+  metadata?: Record<string, string>;
 }
 
 /**
@@ -126,6 +127,7 @@ export function entryMessage(entry: Entry): MessageInitShape<typeof EntryInfoSch
     group: entry.group,
     modifiedTime: { seconds: BigInt(seconds), nanos: Math.floor((entry.modifiedMs - seconds * 1000) * 1000) * 1000 },
     symlinkTarget: entry.symlinkTarget,
+    metadata: entry.metadata,
   };
 }
 
@@ -138,11 +140,12 @@ const typeNames: Record<FileType, string> = {
 /** The JSON form of the entry's message. This is ten times as fast as reflection. */
 export function entryJson(entry: Entry): string {
   const link = entry.symlinkTarget === undefined ? '' : `,"symlinkTarget":${JSON.stringify(entry.symlinkTarget)}`;
+  const metadata = entry.metadata === undefined ? '{}' : JSON.stringify(entry.metadata);
   return (
     `{"name":${JSON.stringify(entry.name)},"type":"${typeNames[entry.type]}","path":${JSON.stringify(entry.path)}` +
     `,"size":"${entry.size}","mode":${entry.mode},"permissions":"${entry.permissions}"` +
     `,"owner":${JSON.stringify(entry.owner)},"group":${JSON.stringify(entry.group)}` +
-    `,"modifiedTime":"${timestampText(entry.modifiedMs)}"${link}}`
+    `,"modifiedTime":"${timestampText(entry.modifiedMs)}"${link},"metadata":${metadata}}`
   );
 }
 

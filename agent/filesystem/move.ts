@@ -5,13 +5,14 @@ import { ConnectError } from '../rpc/connect-error.ts';
 import { copyTree } from './copy-tree.ts';
 import { makeFolders } from './make-folders.ts';
 import { systemPath } from './path.ts';
+import type { Owner } from './view.ts';
 
 /**
- * Moves `source` to `destination`, replaces an existing entry, and makes missing parents. On one file system this is a
+ * Moves `source` to `destination`, replaces an existing entry, and makes missing parents of that owner. On one file system this is a
  * rename. An entry that rename cannot replace is first renamed to another name, and restored when the move fails.
  * @throws errno; {ConnectError} `invalid_argument` when one path contains the other
  */
-export async function move(source: string, destination: string): Promise<void> {
+export async function move(source: string, destination: string, owner?: Owner): Promise<void> {
   const from = Buffer.from(systemPath(source));
   const to = Buffer.from(systemPath(destination));
   await fs.lstat(from);
@@ -22,7 +23,7 @@ export async function move(source: string, destination: string): Promise<void> {
   if (`${source}/`.startsWith(`${destination}/`)) {
     throw new ConnectError(`cannot move ${source} over a directory that holds it`, Code.InvalidArgument);
   }
-  await makeFolders(path.dirname(destination));
+  await makeFolders(path.dirname(destination), owner);
   const partial = Buffer.from(systemPath(nameBeside(destination)));
   const aside = Buffer.from(systemPath(nameBeside(destination)));
   try {

@@ -118,6 +118,11 @@ function serveHealth(req: IncomingMessage, res: ServerResponse): void {
     res.writeHead(405, { allow: 'GET, HEAD', 'content-length': 0 }).end();
     return;
   }
+  // The clients of E2B expect no content.
+  if (req.headers['e2b-sandbox-id'] !== undefined) {
+    res.writeHead(204).end();
+    return;
+  }
   res.writeHead(200, { 'content-type': 'text/plain', 'content-length': 2 });
   res.end('OK');
 }

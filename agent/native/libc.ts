@@ -28,6 +28,9 @@ export interface Libc {
   unlockpt(fd: number): number;
   ptsname_r(fd: number, name: Buffer, length: number): number;
   malloc_trim(keepBytes: number): number;
+  fsetxattr(fd: number, name: string, value: Buffer, bytes: number, flags: number): number;
+  getxattr(path: string | Buffer, name: string | Buffer, value: Buffer, bytes: number): number;
+  listxattr(path: string | Buffer, names: Buffer, bytes: number): number;
   inotify_init1(flags: number): number;
   inotify_add_watch(fd: number, path: string | Buffer, mask: number): number;
   inotify_rm_watch(fd: number, watch: number): number;
@@ -70,6 +73,9 @@ const signatures: Record<keyof Libc, string> = {
   unlockpt: 'int unlockpt(int)',
   ptsname_r: 'int ptsname_r(int, void *, size_t)',
   malloc_trim: 'int malloc_trim(size_t)',
+  fsetxattr: 'int fsetxattr(int, const char *, void *, size_t, int)',
+  getxattr: 'long getxattr(const char *, const char *, void *, size_t)',
+  listxattr: 'long listxattr(const char *, void *, size_t)',
   inotify_init1: 'int inotify_init1(int)',
   inotify_add_watch: 'int inotify_add_watch(int, const char *, unsigned int)',
   inotify_rm_watch: 'int inotify_rm_watch(int, int)',

@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 
 /** The name, ids and home of a user in one line of passwd(5). */
-interface Account {
+export interface Account {
   name: string;
   uid: number;
   gid: number;

@@ -47,19 +47,26 @@ const signalSetBytes = 128;
 /** The number of concurrent starts that may occupy threads of the pool. */
 const maxConcurrentStarts = 3;
 
-/** Starts a program with three pipes, as the leader of its own session. Rejects with the errno of execve(2). */
-export async function launchWithPipes(program: Program): Promise<Launched> {
-  const pipes: number[] = [];
+/**
+ * Starts a program with pipes, as the leader of its own session. Without `hasInput` its input is empty. Rejects with the
+ * errno of execve(2).
+ */
+export async function launchWithPipes(program: Program, { hasInput }: { hasInput: boolean }): Promise<Launched> {
+  const opened: number[] = [];
+  const open = (): [number, number] => {
+    const pipe = openPipe();
+    opened.push(...pipe);
+    return pipe;
+  };
   try {
-    for (let i = 0; i < 3; i++) pipes.push(...openPipe());
-    const [stdinRead, stdinWrite, stdoutRead, stdoutWrite, stderrRead, stderrWrite] = pipes as [
-      number,
-      number,
-      number,
-      number,
-      number,
-      number,
-    ];
+    const [stdinRead, stdinWrite] = open();
+    const [stdoutRead, stdoutWrite] = open();
+    const [stderrRead, stderrWrite] = open();
+    // A pipe without a writer is empty.
+    if (!hasInput) {
+      libc().close(stdinWrite);
+      opened.splice(opened.indexOf(stdinWrite), 1);
+    }
     const stdio = [stdinRead, stdoutWrite, stderrWrite];
     const started = program.identity
       ? await spawnAs(program.identity, program, stdio)
@@ -67,9 +74,9 @@ export async function launchWithPipes(program: Program): Promise<Launched> {
           for (const [place, fd] of stdio.entries()) libc().posix_spawn_file_actions_adddup2(actions, fd, place);
         });
     for (const fd of stdio) libc().close(fd);
-    return { ...started, stdin: stdinWrite, stdout: stdoutRead, stderr: stderrRead };
+    return { ...started, ...(hasInput && { stdin: stdinWrite }), stdout: stdoutRead, stderr: stderrRead };
   } catch (error) {
-    for (const fd of pipes) libc().close(fd);
+    for (const fd of opened) libc().close(fd);
     throw error;
   }
 }

@@ -28,6 +28,10 @@ export interface StartOptions {
   endsWith: 'group' | 'leader';
   /** A user of the sandbox, by name or number. Undefined: the agent's own. */
   user: string | undefined;
+  /** Variables below those of the request. */
+  env?: Record<string, string>;
+  /** The process group is killed after this time, in milliseconds. */
+  killAfterMs?: number;
 }
 
 /** The processes started through the agent. */
@@ -63,12 +67,16 @@ export class ProcessTable {
    * @throws {ConnectError} `invalid_argument` for an unknown user, a wrong cwd or malformed words, `not_found` for a missing command,
    * `permission_denied` for a command that may not be executed
    */
-  async start({ process: given, pty, tag }: StartRequest, { endsWith, user }: StartOptions): Promise<RunningProcess> {
+  async start({ process: given, pty, tag, stdin }: StartRequest, options: StartOptions): Promise<RunningProcess> {
+    const { endsWith, user, killAfterMs } = options;
     const config = given ?? create(ProcessConfigSchema);
     checkWords(config);
     const identity = user === undefined ? undefined : otherIdentity(user);
     const cwd = await this.#workingDirectory(config, identity?.env.HOME ?? this.#environment.home());
-    const env: Record<string, string> = { ...this.#environment.variables(), ...identity?.env, ...config.envs };
+    const env: Record<string, string> = {
+      ...{ ...this.#environment.variables(), ...identity?.env },
+      ...{ ...options.env, ...config.envs },
+    };
     const searchPath = this.#environment.searchPath(env);
     const program = { command: config.cmd, args: config.args, env, searchPath, cwd, identity };
     try {
@@ -77,15 +85,20 @@ export class ProcessTable {
         const { columns, rows } = terminalSize(pty);
         env.TERM ??= 'xterm-256color';
         launched = await launchOnTerminal(program, columns, rows);
-      } else launched = await launchWithPipes(program);
+      } else launched = await launchWithPipes(program, { hasInput: stdin !== false });
       const running = new RunningProcess(launched, config, tag, endsWith, () => this.#onEnd(running));
       this.#ended.delete(launched.pid);
       this.#running.set(launched.pid, running);
+      if (killAfterMs !== undefined) setTimeout(() => this.#killIfRunning(running), killAfterMs).unref();
       return running;
     } catch (error) {
       if (isSystemError(error)) throw toConnectError(error, `command ${config.cmd}`);
       throw error;
     }
+  }
+
+  #killIfRunning(process: RunningProcess): void {
+    if (this.#running.get(process.pid) === process) process.kill();
   }
 
   #onEnd(process: RunningProcess): void {

@@ -113,6 +113,15 @@ export class RunningProcess {
     }
   }
 
+  /** Ends the process's whole group, if it still exists. */
+  kill(): void {
+    try {
+      process.kill(-this.pid, 'SIGKILL');
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+    }
+  }
+
   /** @throws {ConnectError} `failed_precondition` when it has no terminal, `invalid_argument` for an impossible size */
   resize(columns: number, rows: number): void {
     if (this.#launched.terminal === undefined) {
@@ -131,6 +140,9 @@ export class RunningProcess {
     if (terminal !== (kind === 'pty')) {
       const wanted = terminal ? 'has a terminal: send pty' : 'has no terminal: send stdin';
       throw new ConnectError(`process ${this.pid} ${wanted}`, Code.FailedPrecondition);
+    }
+    if (!terminal && this.#launched.stdin === undefined) {
+      throw new ConnectError(`process ${this.pid} was started without input`, Code.FailedPrecondition);
     }
     if (this.#waitingInput + bytes.length > inputMaxBytes) {
       throw new ConnectError(`process ${this.pid} does not read its input`, Code.ResourceExhausted);
@@ -155,6 +167,7 @@ export class RunningProcess {
     if (this.#launched.terminal !== undefined) {
       throw new ConnectError(`process ${this.pid} has a terminal: send 0x04 as pty`, Code.FailedPrecondition);
     }
+    if (this.#launched.stdin === undefined) return;
     const stdin = this.#stdin();
     if (!stdin.destroyed) await new Promise<void>((resolve) => stdin.once('close', () => resolve()).end());
   }

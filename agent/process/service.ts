@@ -1,5 +1,4 @@
 import { Code } from '@connectrpc/connect';
-import type { AgentEnvironment } from '../boot/environment.ts';
 import { Process, type ProcessInput } from '../proto/gen/sandboxagent_pb.js';
 import { ConnectError } from '../rpc/connect-error.ts';
 import { keepaliveMs } from '../rpc/keepalive.ts';
@@ -7,13 +6,18 @@ import { type AgentCall, type AgentService, agentService } from '../rpc/service.
 import type { ProcessEventInit } from './attachment.ts';
 import { dataFrames } from './data-frames.ts';
 import { decodeInput } from './decode-input.ts';
-import { ProcessTable, type StartOptions, terminalSize } from './process-table.ts';
+import { type ProcessTable, type StartOptions, terminalSize } from './process-table.ts';
 import type { RunningProcess } from './running-process.ts';
 import { isSignal } from './signals.ts';
 
-/** `sandboxagent.Process`. */
-export function processServices(environment: AgentEnvironment): AgentService[] {
-  const table = new ProcessTable(environment);
+/**
+ * `sandboxagent.Process`, or the same service under another name.
+ * @param readOptions what the headers of a start say
+ */
+export function processServices(
+  table: ProcessTable,
+  { name, readOptions = startOptions }: { name?: string; readOptions?: (call: AgentCall) => StartOptions } = {},
+): AgentService[] {
   return [
     agentService(
       Process,
@@ -22,7 +26,7 @@ export function processServices(environment: AgentEnvironment): AgentService[] {
 
         start(request, call) {
           const interval = keepaliveMs(call);
-          return follow(table.start(request, startOptions(call)), interval, call);
+          return follow(table.start(request, readOptions(call)), interval, call);
         },
 
         connect({ process }, call) {
@@ -68,24 +72,31 @@ export function processServices(environment: AgentEnvironment): AgentService[] {
           return {};
         },
       },
-      { fast: { start: { frames: dataFrames }, connect: { frames: dataFrames }, sendInput: { decode: decodeInput } } },
+      {
+        name,
+        fast: { start: { frames: dataFrames }, connect: { frames: dataFrames }, sendInput: { decode: decodeInput } },
+      },
     ),
   ];
 }
 
-/**
- * `Process-Ends-With` and the user of `Authorization: Basic base64("user:")`, as clients of such agents send it. Other
- * authorizations name no user.
- * @throws {ConnectError} `invalid_argument`
- */
+/** @throws {ConnectError} `invalid_argument` */
 function startOptions(call: AgentCall): StartOptions {
   const endsWith = call.header('process-ends-with') || 'group';
   if (endsWith !== 'group' && endsWith !== 'leader') {
     throw new ConnectError('Process-Ends-With must be group or leader', Code.InvalidArgument);
   }
+  return { endsWith, user: namedUser(call) };
+}
+
+/**
+ * The user of `Authorization: Basic base64("user:")`, as clients of such agents send it. Other authorizations name no
+ * user.
+ */
+export function namedUser(call: AgentCall): string | undefined {
   const [, credentials] = /^basic +([a-z0-9+/]+=*)$/i.exec(call.header('authorization') ?? '') ?? [];
   const user = credentials && Buffer.from(credentials, 'base64').toString('utf8').split(':', 1)[0];
-  return { endsWith, user: user || undefined };
+  return user || undefined;
 }
 
 /** Writes input to the process. The next message is read only after the process has taken this one. */

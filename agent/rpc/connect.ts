@@ -115,15 +115,16 @@ export async function serveUnary(
     const request = decodeRequest(procedure, codec, gzip ? await decompress(body) : body);
     const contentType = codec === 'json' ? 'application/json' : 'application/proto';
     const { fast, handler } = procedure;
+    const call = new NodeCall(req, res);
     if (fast.parts && !wantsGzip(req, maxMessageBytes)) {
-      const parts = codec === 'json' ? fast.parts.json(request) : encodedParts(procedure, fast.parts.messages(request));
+      const parts =
+        codec === 'json' ? fast.parts.json(request, call) : encodedParts(procedure, fast.parts.messages(request, call));
       await writeParts(res, contentType, parts);
       return;
     }
     let reply: Buffer | string;
-    if (codec === 'json' && fast.json) reply = await fast.json(request);
+    if (codec === 'json' && fast.json) reply = await fast.json(request, call);
     else {
-      const call = new NodeCall(req, res);
       const handled = handler(request, call);
       if (timeoutMs === undefined) reply = encodeReply(procedure, codec, await handled);
       else {

@@ -1,4 +1,4 @@
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
   Code,
   ConnectError,
@@ -12,7 +12,6 @@ import {
   universalRequestFromNodeRequest,
   universalResponseToNodeResponse,
 } from '@connectrpc/connect-node';
-import type { RequestListener } from '../http/request-listener.ts';
 import { sendHeadSoon } from '../http/response-flow.ts';
 import { toConnectError } from './errors.ts';
 import { jsonWriteOptions, maxMessageBytes, type Procedure } from './procedure.ts';
@@ -22,11 +21,14 @@ const never = 0xffff_ffff;
 
 const responseKey = createContextKey<ServerResponse | null>(null);
 
+/** Serves one of its procedures. */
+export type LibraryListener = (req: IncomingMessage, res: ServerResponse, procedure: Procedure) => void;
+
 /**
  * The same procedures with the Connect library: gRPC, gRPC-Web, and every protocol over HTTP/2. It accepts compressed
- * messages, and does not compress replies. The caller has checked that the request's path is one of a procedure.
+ * messages, and does not compress replies.
  */
-export function createLibraryListener(procedures: Iterable<Procedure>): RequestListener {
+export function createLibraryListener(procedures: Iterable<Procedure>): LibraryListener {
   const router = createConnectRouter({
     readMaxBytes: maxMessageBytes,
     acceptCompression: [compressionGzip],
@@ -35,9 +37,11 @@ export function createLibraryListener(procedures: Iterable<Procedure>): RequestL
   });
   for (const procedure of procedures) router.rpc(procedure.method as never, implementation(procedure) as never);
   const handlers = new Map(router.handlers.map((handler) => [handler.requestPath, handler]));
-  return (req, res) => {
+  return (req, res, { method }) => {
     const values = createContextValues().set(responseKey, res);
-    handlers.get(req.url!)!(universalRequestFromNodeRequest(req, res, undefined, values))
+    handlers.get(`/${method.parent.typeName}/${method.name}`)!(
+      universalRequestFromNodeRequest(req, res, undefined, values),
+    )
       .then((reply) => universalResponseToNodeResponse(reply, res))
       .catch((error) => {
         // The client has left.

@@ -20,8 +20,11 @@ export type Codec = 'json' | 'proto';
 /** The FastPath of any method. */
 interface AnyFastPath {
   decode?: (json: JsonValue) => unknown;
-  json?: (request: Message) => string | Promise<string>;
-  parts?: { json: (request: Message) => AsyncIterable<string>; messages: (request: Message) => AsyncIterable<unknown> };
+  json?: (request: Message, call: AgentCall) => string | Promise<string>;
+  parts?: {
+    json: (request: Message, call: AgentCall) => AsyncIterable<string>;
+    messages: (request: Message, call: AgentCall) => AsyncIterable<unknown>;
+  };
   frames?: (codec: Codec) => (reply: unknown) => Buffer[] | undefined;
 }
 
@@ -37,12 +40,12 @@ export interface Procedure {
 /** The procedures of all services by request path: `/sandboxagent.Filesystem/Stat`. */
 export function procedureTable(services: readonly AgentService[]): Map<string, Procedure> {
   const table = new Map<string, Procedure>();
-  for (const { service, handlers, fast, withoutToken } of services) {
+  for (const { name, service, handlers, fast, withoutToken } of services) {
     for (const method of service.methods) {
       const unimplemented = () => {
-        throw new ConnectError(`${service.typeName}/${method.name} is not implemented`, Code.Unimplemented);
+        throw new ConnectError(`${name}/${method.name} is not implemented`, Code.Unimplemented);
       };
-      table.set(`/${service.typeName}/${method.name}`, {
+      table.set(`/${name}/${method.name}`, {
         method,
         withoutToken: withoutToken.includes(method.localName),
         fast: (fast[method.localName] as AnyFastPath | undefined) ?? {},

@@ -43,11 +43,11 @@ export type FastPath<M extends DescMethod> =
         /** The request from its usual JSON form. Undefined for any other form, which is decoded by reflection. */
         decode?: (json: JsonValue) => MessageInitShape<I> | undefined;
         /** The reply as JSON text. */
-        json?: (request: MessageShape<I>) => string | Promise<string>;
+        json?: (request: MessageShape<I>, call: AgentCall) => string | Promise<string>;
         /** A long reply in parts: pieces of its JSON text, or messages that are merged. */
         parts?: {
-          json: (request: MessageShape<I>) => AsyncIterable<string>;
-          messages: (request: MessageShape<I>) => AsyncIterable<MessageInitShape<O>>;
+          json: (request: MessageShape<I>, call: AgentCall) => AsyncIterable<string>;
+          messages: (request: MessageShape<I>, call: AgentCall) => AsyncIterable<MessageInitShape<O>>;
         };
       }
     : M extends DescMethodServerStreaming<infer _I, infer O>
@@ -64,6 +64,8 @@ export type FastPath<M extends DescMethod> =
 export type Handlers<S extends DescService> = { [P in keyof S['method']]?: Handler<S['method'][P]> };
 
 export interface ServiceOptions<S extends DescService> {
+  /** The name in the paths of its procedures, instead of the one that the proto declares. */
+  name?: string;
   fast?: { [P in keyof S['method']]?: FastPath<S['method'][P]> };
   /** Procedures without the access token, because their argument is itself a credential. */
   withoutToken?: readonly (keyof S['method'] & string)[];
@@ -71,6 +73,7 @@ export interface ServiceOptions<S extends DescService> {
 
 /** Any service with its handlers by method name, the form for the server. */
 export interface AgentService {
+  readonly name: string;
   readonly service: DescService;
   readonly handlers: Readonly<Record<string, unknown>>;
   readonly fast: Readonly<Record<string, unknown>>;
@@ -81,7 +84,7 @@ export interface AgentService {
 export function agentService<S extends DescService>(
   service: S,
   handlers: Handlers<S>,
-  { fast = {}, withoutToken = [] }: ServiceOptions<S> = {},
+  { name = service.typeName, fast = {}, withoutToken = [] }: ServiceOptions<S> = {},
 ): AgentService {
-  return { service, handlers, fast, withoutToken };
+  return { name, service, handlers, fast, withoutToken };
 }

@@ -10,15 +10,33 @@ import { giveTransferBuffer, takeTransferBuffer } from './transfer-buffers.ts';
 /** Files and ranges up to this size are sent in one piece. */
 const smallBytes = 64 * 1024;
 
-/** `GET /download/{path}`: one whole file or a range of it. */
-export async function serveDownload(req: IncomingMessage, res: ServerResponse, absolutePath: string): Promise<void> {
-  let file: FileHandle | undefined;
+/** Opens a file to send it. @throws errno; {FileRequestError} when it is no regular file */
+export async function openToSend(absolutePath: string): Promise<{ file: FileHandle; stat: Stats }> {
+  // Without O_NONBLOCK, opening a pipe without a writer would block.
+  const file = await open(systemPath(absolutePath), constants.O_RDONLY | constants.O_NONBLOCK);
   try {
-    // Without O_NONBLOCK, opening a pipe without a writer would block.
-    file = await open(systemPath(absolutePath), constants.O_RDONLY | constants.O_NONBLOCK);
     const stat = await file.stat();
     if (stat.isDirectory()) throw new FileRequestError(400, `${absolutePath}: is a directory`);
     if (!stat.isFile()) throw new FileRequestError(400, `${absolutePath}: is not a regular file`);
+    return { file, stat };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** `GET /download/{path}`: one whole file or a range of it. */
+export async function serveDownload(
+  req: IncomingMessage,
+  res: ServerResponse,
+  absolutePath: string,
+  replyError = replyFileError,
+): Promise<void> {
+  let file: FileHandle | undefined;
+  try {
+    const opened = await openToSend(absolutePath);
+    file = opened.file;
+    const { stat } = opened;
     // The kernel makes up the size of a file in sysfs.
     const small = stat.size > 0 && stat.size <= smallBytes ? await readWhole(file, stat.size) : undefined;
     if (small) stat.size = small.length;
@@ -51,7 +69,7 @@ export async function serveDownload(req: IncomingMessage, res: ServerResponse, a
     else if (small) res.end(small.subarray(start, end));
     else await send(file, res, start, end);
   } catch (error) {
-    replyFileError(req, res, toFileError(error, absolutePath));
+    replyError(req, res, toFileError(error, absolutePath));
   } finally {
     await file?.close();
   }

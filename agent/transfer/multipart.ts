@@ -11,7 +11,6 @@ export class MultipartError extends Error {
 }
 
 const maxHeadBytes = 16 * 1024;
-const maxParts = 100;
 const maxPreambleBytes = 64 * 1024;
 const carriageReturn = 13;
 
@@ -28,13 +27,15 @@ export function parseBoundary(contentType: string | undefined): string | undefin
  */
 export class MultipartParser {
   readonly #delimiter: Buffer;
+  readonly #maxParts: number;
   #state: 'preamble' | 'afterDelimiter' | 'head' | 'content' | 'end' = 'preamble';
   /** The first delimiter may be at the very start of the body. The parser treats that start as the end of a line. */
   #held: Buffer = Buffer.from('\r\n');
   #parts = 0;
   #skipped = 0;
 
-  constructor(boundary: string) {
+  constructor(boundary: string, { maxParts }: { maxParts: number }) {
+    this.#maxParts = maxParts;
     this.#delimiter = Buffer.from(`\r\n--${boundary}`);
   }
 
@@ -62,7 +63,7 @@ export class MultipartParser {
           buffer = buffer.subarray(1);
           continue;
         }
-        if (++this.#parts > maxParts) throw new MultipartError('too many parts');
+        if (++this.#parts > this.#maxParts) throw new MultipartError('too many parts');
         // The line's end stays in the buffer, so that a head without fields is an empty line too.
         this.#state = 'head';
       } else if (this.#state === 'head') {

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { makeFolders } from '../filesystem/make-folders.ts';
 import { nameOfBytes, systemPath } from '../filesystem/path.ts';
 import { newStagedName, rememberReplaced } from '../filesystem/staged-names.ts';
+import type { Owner } from '../filesystem/view.ts';
 import { systemError } from '../native/libc.ts';
 import { FileRequestError } from './file-error.ts';
 
@@ -21,25 +22,35 @@ export class StagedFile {
   readonly #staged: Buffer;
   #open = true;
 
-  private constructor(file: FileHandle, staged: Buffer) {
+  readonly #owner: Owner | undefined;
+
+  private constructor(file: FileHandle, staged: Buffer, owner: Owner | undefined) {
     this.file = file;
     this.#staged = staged;
-  }
-
-  /** Creates the file in `folder`, which is made with its parents. @throws errno */
-  static async create(folder: string): Promise<StagedFile> {
-    const staged = Buffer.from(systemPath(path.join(folder, newStagedName())));
-    try {
-      return new StagedFile(await fs.open(staged, 'wx', newFileMode), staged);
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
-      await makeFolders(folder);
-      return new StagedFile(await fs.open(staged, 'wx', newFileMode), staged);
-    }
+    this.#owner = owner;
   }
 
   /**
-   * Moves the content to its place. It gets the mode and owner of the file that it replaces. If the destination is a
+   * Creates the file in `folder`, which is made with its parents.
+   * @param owner the owner of the file and of the made folders. Undefined: the agent's own user, and for a file that
+   * replaces another one, that one's owner
+   * @throws errno
+   */
+  static async create(folder: string, owner?: Owner): Promise<StagedFile> {
+    const staged = Buffer.from(systemPath(path.join(folder, newStagedName())));
+    let file: FileHandle;
+    try {
+      file = await fs.open(staged, 'wx', newFileMode);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+      await makeFolders(folder, owner);
+      file = await fs.open(staged, 'wx', newFileMode);
+    }
+    return new StagedFile(file, staged, owner);
+  }
+
+  /**
+   * Moves the content to its place. It gets the mode of the file that it replaces, and its owner unless it has one. If the destination is a
    * link, the target of the link is replaced. @throws errno; {FileRequestError} when the destination exists and is not
    * a regular file
    */
@@ -48,8 +59,11 @@ export class StagedFile {
     const existing = await regularFileAt(target, destination);
     if (existing) {
       await this.file.chmod(existing.mode & 0o7777);
+    }
+    const owner = this.#owner ?? existing;
+    if (owner) {
       const { uid, gid } = await this.file.stat();
-      if (uid !== existing.uid || gid !== existing.gid) await this.file.chown(existing.uid, existing.gid);
+      if (uid !== owner.uid || gid !== owner.gid) await this.file.chown(owner.uid, owner.gid);
     }
     this.#open = false;
     await this.file.close();
@@ -59,7 +73,7 @@ export class StagedFile {
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
       if (code === 'ENOENT') {
-        await makeFolders(path.dirname(nameOfBytes(target)));
+        await makeFolders(path.dirname(nameOfBytes(target)), this.#owner);
         await fs.rename(this.#staged, target);
       } else if (code === 'EBUSY' || code === 'EXDEV') {
         // The target is a mounted file (a container's /etc/hosts), or the content was staged elsewhere because its path

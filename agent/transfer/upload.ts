@@ -2,16 +2,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import path from 'node:path';
 import { nameOfBytes } from '../filesystem/path.ts';
 import { FileRequestError, replyFileError, toFileError } from './file-error.ts';
+import { FileWriter } from './file-writer.ts';
 import { MultipartError, MultipartParser, parseBoundary } from './multipart.ts';
 import { StagedFile, writtenPath } from './staged-file.ts';
 
 const maxPathBytes = 16 * 1024;
-/**
- * The number of bytes that are gathered for one write. The socket is not read while one write is in progress and
- * another is full.
- */
-const writeBytes = 512 * 1024;
-
+const maxParts = 100;
 /** The permissions of an upload. */
 export interface UploadRules {
   /** The destination of a signed URL. Undefined: the form has a `path`. */
@@ -58,7 +54,7 @@ export async function serveUpload(req: IncomingMessage, res: ServerResponse, rul
     const boundary = parseBoundary(req.headers['content-type']);
     if (boundary === undefined) throw new FileRequestError(400, 'expected multipart/form-data with a boundary');
     upload = new Upload(rules);
-    const parser = new MultipartParser(boundary);
+    const parser = new MultipartParser(boundary, { maxParts });
     await readForm(req, parser, upload);
     if (!parser.finished) throw new FileRequestError(400, 'the form ended before its closing boundary');
     const body = `uploaded: ${await upload.finish()}`;
@@ -118,10 +114,7 @@ class Upload {
   #part: 'file' | 'path' | 'other' = 'other';
   #pathText: Buffer = Buffer.alloc(0);
   #staged: StagedFile | undefined;
-  #gathered: Buffer[] = [];
-  #gatheredBytes = 0;
-  #writing: Promise<void> | undefined;
-  #failure: unknown;
+  #writer: FileWriter | undefined;
   #unverifiedBytes = 0;
 
   constructor(rules: UploadRules) {
@@ -139,13 +132,11 @@ class Upload {
 
   /** More bytes were gathered than may wait in memory. */
   get isBehind(): boolean {
-    return this.#writing !== undefined && this.#gatheredBytes >= writeBytes;
+    return this.#writer?.isBehind ?? false;
   }
 
   async caughtUp(): Promise<void> {
-    await this.#writing;
-    this.#write();
-    if (this.#failure) throw this.#failure;
+    await this.#writer?.caughtUp();
   }
 
   /** Moves the complete file to its place. Returns the destination. */
@@ -158,9 +149,7 @@ class Upload {
   }
 
   async discard(): Promise<void> {
-    this.#gathered = [];
-    this.#gatheredBytes = 0;
-    await this.#writing;
+    await this.#writer?.abandon();
     await this.#staged?.discard();
     this.#staged = undefined;
     this.#verified();
@@ -185,6 +174,7 @@ class Upload {
     const folder =
       destination === undefined ? this.#rules.waitingFolder : path.dirname(nameOfBytes(await writtenPath(destination)));
     this.#staged = await StagedFile.create(folder);
+    this.#writer = new FileWriter(this.#staged.file);
   }
 
   #data(bytes: Buffer): void {
@@ -192,21 +182,17 @@ class Upload {
       this.#pathText = Buffer.concat([this.#pathText, bytes]);
       if (this.#pathText.length > maxPathBytes) throw new FileRequestError(400, 'path too long');
     } else if (this.#part === 'file') {
-      if (this.#failure) throw this.#failure;
       if (this.destination === undefined && this.#rules.unverified) {
         this.#rules.unverified.add(bytes.length);
         this.#unverifiedBytes += bytes.length;
       }
-      this.#gathered.push(bytes);
-      this.#gatheredBytes += bytes.length;
-      if (this.#gatheredBytes >= writeBytes && !this.#writing) this.#write();
+      this.#writer!.add(bytes);
     }
   }
 
   async #endPart(): Promise<void> {
     if (this.#part === 'file') {
-      while (this.#writing || this.#gatheredBytes > 0) await this.caughtUp();
-      if (this.#failure) throw this.#failure;
+      await this.#writer!.finish();
     } else if (this.#part === 'path') {
       const given = this.#rules.resolve(this.#pathText.toString('utf8'));
       if (this.destination !== undefined && this.destination !== given) {
@@ -216,31 +202,5 @@ class Upload {
       this.#verified();
     }
     this.#part = 'other';
-  }
-
-  /** Begins to write the gathered bytes. */
-  #write(): void {
-    const pieces = this.#gathered;
-    const bytes = this.#gatheredBytes;
-    if (bytes === 0 || this.#failure) return;
-    this.#gathered = [];
-    this.#gatheredBytes = 0;
-    this.#writing = this.#writeAll(pieces, bytes)
-      .catch((error) => {
-        this.#failure = error;
-        this.#gatheredBytes = 0;
-      })
-      .finally(() => {
-        this.#writing = undefined;
-      });
-  }
-
-  async #writeAll(pieces: Buffer[], bytes: number): Promise<void> {
-    const { file } = this.#staged!;
-    const { bytesWritten } = await file.writev(pieces);
-    if (bytesWritten === bytes) return;
-    // A disk that fills up accepts a part. Writing the rest then fails with the error.
-    let rest = Buffer.concat(pieces).subarray(bytesWritten);
-    while (rest.length > 0) rest = rest.subarray((await file.write(rest)).bytesWritten);
   }
 }

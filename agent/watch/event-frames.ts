@@ -8,7 +8,9 @@ export function eventFrames(
 ): (reply: MessageInitShape<typeof WatchDirResponseSchema>) => Buffer[] | undefined {
   return ({ event }) => {
     if (codec !== 'json' || event?.case !== 'filesystem') return undefined;
-    const { name, type } = event.value;
+    const { name, type, entry } = event.value;
+    // Few clients ask for entries.
+    if (entry) return undefined;
     const typeName = EventTypeSchema.value[type!]!.name;
     return [textFrame(0, `{"filesystem":{"name":${JSON.stringify(name)},"type":"${typeName}"}}`)];
   };

@@ -58,7 +58,7 @@ function splitBytes(bytes: Buffer): Buffer[] {
 }
 
 async function byOurs(pieces: readonly Buffer[]): Promise<number> {
-  const parser = new MultipartParser(boundary);
+  const parser = new MultipartParser(boundary, { maxParts: 100 });
   let received = 0;
   for await (const piece of Readable.from(pieces)) {
     for (const event of parser.push(piece)) if (event.kind === 'data') received += event.bytes.length;

@@ -87,7 +87,7 @@ interface Part {
 
 /** The parser's result for the pieces, as text. */
 const parseParts = (boundary: string, pieces: Buffer[]) => {
-  const parser = new MultipartParser(boundary);
+  const parser = new MultipartParser(boundary, { maxParts: 100 });
   const parts: Part[] = [];
   let open = false;
   const check = (holds: boolean) => {
@@ -187,7 +187,7 @@ test('heads and preambles without an end are refused before they fill memory', (
     ['--b\r\n', 'x: y\r\n'],
     ['', 'no boundary here '],
   ] as const) {
-    const parser = new MultipartParser('b');
+    const parser = new MultipartParser('b', { maxParts: 100 });
     let given = 0;
     expect(() => {
       for (const _ of parser.push(Buffer.from(start)));

@@ -70,6 +70,7 @@ test('a plain POST of JSON is answered in camelCase, every field written, with t
       owner: 'root',
       group: 'root',
       modifiedTime: expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{3}(\d{3})?)?Z$/),
+      metadata: {},
     },
   });
 });

@@ -69,6 +69,7 @@ export interface CreateContextRequest {
 export interface CreateWatcherRequest {
   path: string;
   recursive: boolean;
+  includeEntry?: boolean;
 }
 
 export interface CreateWatcherResponse {
@@ -94,6 +95,7 @@ export interface EntryInfo {
   group: string;
   modifiedTime?: string;
   symlinkTarget?: string;
+  metadata: Record<string, string>;
 }
 
 export type EventType =
@@ -133,6 +135,7 @@ export type FileType = 'FILE_TYPE_UNSPECIFIED' | 'FILE_TYPE_FILE' | 'FILE_TYPE_D
 export interface FilesystemEvent {
   name: string;
   type: EventType;
+  entry?: EntryInfo;
 }
 
 export interface GetWatcherEventsRequest {
@@ -314,6 +317,7 @@ export interface StartRequest {
   process?: ProcessConfig;
   pty?: PTY;
   tag?: string;
+  stdin?: boolean;
 }
 
 export interface StartResponse {
@@ -356,6 +360,7 @@ export type UpdateResponse = Record<string, never>;
 export interface WatchDirRequest {
   path: string;
   recursive: boolean;
+  includeEntry?: boolean;
 }
 
 export interface WatchDirResponse {

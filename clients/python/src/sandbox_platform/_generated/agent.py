@@ -76,6 +76,7 @@ class CreateContextRequest(TypedDict):
 class CreateWatcherRequest(TypedDict):
     path: str
     recursive: bool
+    includeEntry: NotRequired[bool]
 
 
 class CreateWatcherResponse(TypedDict):
@@ -101,6 +102,7 @@ class EntryInfo(TypedDict):
     group: str
     modifiedTime: NotRequired[str]
     symlinkTarget: NotRequired[str]
+    metadata: dict[str, str]
 
 
 EventType = Literal["EVENT_TYPE_UNSPECIFIED", "EVENT_TYPE_CREATE", "EVENT_TYPE_WRITE", "EVENT_TYPE_REMOVE", "EVENT_TYPE_RENAME", "EVENT_TYPE_CHMOD"]
@@ -134,6 +136,7 @@ FileType = Literal["FILE_TYPE_UNSPECIFIED", "FILE_TYPE_FILE", "FILE_TYPE_DIRECTO
 class FilesystemEvent(TypedDict):
     name: str
     type: "EventType"
+    entry: NotRequired["EntryInfo"]
 
 
 class GetWatcherEventsRequest(TypedDict):
@@ -327,6 +330,7 @@ class StartRequest(TypedDict):
     process: NotRequired["ProcessConfig"]
     pty: NotRequired["PTY"]
     tag: NotRequired[str]
+    stdin: NotRequired[bool]
 
 
 class StartResponse(TypedDict):
@@ -375,6 +379,7 @@ class UpdateResponse(TypedDict):
 class WatchDirRequest(TypedDict):
     path: str
     recursive: bool
+    includeEntry: NotRequired[bool]
 
 
 class WatchDirResponse(TypedDict):
