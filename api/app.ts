@@ -1,6 +1,8 @@
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { serializerCompiler } from 'fastify-type-provider-zod';
 import type { Api, ApiDependencies } from './dependencies.ts';
+import { createUrlRewriter } from './e2b/address.ts';
+import { e2bRoutes } from './e2b/index.ts';
 import { createHttpServer } from './http-server.ts';
 import { pagesForPeople } from './pages/index.ts';
 import { access } from './plugins/access.ts';
@@ -36,6 +38,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     loggerInstance: deps.logger,
     logController: new LogController({ disableRequestLogging: true, requestIdLogLabel: 'request_id' }),
     genReqId: readRequestId,
+    rewriteUrl: createUrlRewriter(settings),
     bodyLimit: unroutedBodyBytes,
     serverFactory: (handler) => {
       const perClient = settings.PLATFORM_TRUST_PROXY ? null : settings.PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT;
@@ -79,7 +82,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(clientPackages, { settings });
   app.register(pagesForPeople, deps);
   app.register(async (api) => {
-    for (const route of routes) route(api as unknown as Api, deps);
+    for (const route of [...routes, ...e2bRoutes]) route(api as unknown as Api, deps);
   });
   return app as unknown as FastifyInstance;
 }

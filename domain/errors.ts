@@ -127,6 +127,7 @@ export const errorStatus = {
   password_reset_pending: 429,
   email_change_pending: 429,
   internal_error: 500,
+  not_supported: 501,
   exec_interrupted: 503,
   host_disk_full: 503,
   no_capacity: 503,

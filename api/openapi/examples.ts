@@ -56,6 +56,7 @@ export const fieldExamples: Readonly<Record<string, unknown>> = {
   disk_used: 104_857_600,
   display_name: 'Ada',
   duration_ms: 84,
+  e2b_api_key: 'e2b_<106 digits>',
   email: 'ada@example.com',
   endpoint: 'https://s3.eu-central-1.amazonaws.com',
   endpoint_id: endpointId,

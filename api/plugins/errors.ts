@@ -7,6 +7,8 @@ import { emailChangeSeconds } from '../../domain/accounts/email-change.ts';
 import { passwordResetSeconds } from '../../domain/accounts/password-reset.ts';
 import { AppError, type ErrorCode, type ErrorDetail, type TooManyCode } from '../../domain/errors.ts';
 import { unparsedRequestLine } from '../../platform/config/unknown-methods.ts';
+import { isE2bAddress } from '../e2b/address.ts';
+import { e2bStatus } from '../e2b/errors.ts';
 import { closeWhenUnread } from './unread-bodies.ts';
 import { workflowError } from './workflow-errors.ts';
 
@@ -99,11 +101,11 @@ const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code i
 
 export function sendError(error: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const failure = reportFailure(error, request, reply);
+  const isOfE2b = isE2bAddress(request.url);
+  const status = isOfE2b ? e2bStatus(failure) : failure.status;
+  const body = isOfE2b ? { code: status, message: boundedMessage(failure.message) } : errorBody(failure, request.id);
   // Serialized without a schema, because a code that the route did not document must still reach the caller.
-  return reply
-    .code(failure.status)
-    .type('application/json; charset=utf-8')
-    .send(JSON.stringify(errorBody(failure, request.id)));
+  return reply.code(status).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
 
 /** Errors that are logged for operators. */

@@ -82,7 +82,10 @@ export function createApiLogger(level: string, destination?: DestinationStream):
     {
       level,
       name: 'api',
-      redact: { paths: ['*.authorization', '*.api_key', '*["x-api-key"]', '*.envd_access_token'], censor: '[secret]' },
+      redact: {
+        paths: ['*.authorization', '*.api_key', '*.e2b_api_key', '*["x-api-key"]', '*.envd_access_token'],
+        censor: '[secret]',
+      },
     },
     destination ?? logDestination(),
   );

@@ -15,7 +15,7 @@ export const slicedReplies = fp(
     app.addHook('preSerialization', async (request, reply, payload) => {
       const schema = listIn(request, reply.statusCode, payload);
       if (schema === null) return payload;
-      const bytes = await serializeReply(schema, payload as Value);
+      const bytes = await serializeReply(schema, payload);
       reply.serializer(() => bytes as unknown as string);
       return payload;
     });
@@ -25,18 +25,18 @@ export const slicedReplies = fp(
 
 type Value = Record<string, unknown>;
 
-/** The schema of a reply whose `data` has a list. */
-function listIn(request: FastifyRequest, status: number, payload: unknown): z.ZodObject | null {
-  const data = (payload as { data?: unknown } | null)?.data;
+/** The schema of a reply that is a list, or whose `data` has one. */
+function listIn(request: FastifyRequest, status: number, payload: unknown): z.ZodObject | z.ZodArray | null {
+  const data = Array.isArray(payload) ? [payload] : (payload as { data?: unknown } | null)?.data;
   if (typeof data !== 'object' || data === null) return null;
   if (!Object.values(data).some((each) => Array.isArray(each) && each.length > 1)) return null;
   const { response } = (request.routeOptions.schema ?? {}) as { response?: Record<number, unknown> };
   const schema = response?.[status];
-  return schema instanceof z.ZodObject ? schema : null;
+  return schema instanceof z.ZodObject || schema instanceof z.ZodArray ? schema : null;
 }
 
 /** The text of the usual serializer, as bytes: the conversion of a long text would be a long turn, too. */
-async function serializeReply(schema: z.ZodObject, payload: Value): Promise<Buffer> {
+async function serializeReply(schema: z.ZodObject | z.ZodArray, payload: unknown): Promise<Buffer> {
   const pieces: Buffer[] = [];
   let began = performance.now();
   const write = async (type: z.ZodType, value: unknown, before: string): Promise<void> => {
@@ -69,6 +69,6 @@ async function serializeReply(schema: z.ZodObject, payload: Value): Promise<Buff
     }
     pieces.push(Buffer.from('}'));
   };
-  await writeFields(schema, payload);
+  await (schema instanceof z.ZodObject ? writeFields(schema, payload as Value) : write(schema, payload, ''));
   return Buffer.concat(pieces);
 }

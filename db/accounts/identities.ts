@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import type { EntityManager } from '@mikro-orm/postgresql';
-import { isApiKeyShape } from '../../domain/accounts/api-key.ts';
+import { readApiKey } from '../../domain/accounts/api-key.ts';
 import type { Plan } from '../../domain/billing/plans.ts';
 import type { AccountId, ApiKeyId, SessionId, UserId } from '../../domain/ids.ts';
 import { query } from '../core/query.ts';
@@ -41,11 +41,12 @@ const userColumns =
   'u.user_id, u.account_id, u.role, u.is_root_user, a.plan_name, b.plan as bought_plan, a.status as account_status';
 
 /**
- * The caller of an API key. Queried on every request and never cached, so a disabled key stops working at once on every
+ * The caller of an API key, in either spelling. Queried on every request and never cached, so a disabled key stops working at once on every
  * replica. Null: there is no such key, it is disabled, or its user is disabled.
  */
-export async function identifyApiKey(em: EntityManager, secret: string): Promise<Identity | null> {
-  if (!isApiKeyShape(secret)) return null;
+export async function identifyApiKey(em: EntityManager, text: string): Promise<Identity | null> {
+  const secret = readApiKey(text);
+  if (secret === null) return null;
   const [row] = await query<UserRow & { key_id: ApiKeyId; last_used_at: string | null }>(
     em.fork(),
     `select k.key_id, k.last_used_at, ${userColumns}

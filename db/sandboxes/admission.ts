@@ -64,7 +64,12 @@ export type NewSandbox = Pick<
   | 'envVars'
   | 'customPorts'
 > &
-  Partial<Pick<Sandbox, 'secretKeyNumber' | 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'>>;
+  Partial<
+    Pick<
+      Sandbox,
+      'publicPorts' | 'secretKeyNumber' | 'objectStorage' | 'startImageCommand' | 'directMount' | 's3fsPath'
+    >
+  >;
 
 export interface Admitted {
   sandbox: Sandbox;

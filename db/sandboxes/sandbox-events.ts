@@ -1,7 +1,9 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, SandboxId, UserId } from '../../domain/ids.ts';
+import type { SandboxReason, SandboxStatus } from '../../domain/sandboxes/state.ts';
 import { Event } from '../core/event.entity.ts';
 import { newEvent } from '../core/events.ts';
+import { query } from '../core/query.ts';
 import type { Sandbox } from './sandbox.entity.ts';
 
 /** Event types of a sandbox's life. */
@@ -69,4 +71,33 @@ export function recordExecutionEnd(
     duration_ms: execution.durationMs,
   };
   em.create(Event, newEvent(object, 1, 'exec.finished', data, new Date()), { persist: true });
+}
+
+/** An event of a sandbox's life, for its log. */
+export interface SandboxEvent {
+  type: string;
+  status: SandboxStatus;
+  reason: SandboxReason | null;
+  at: Date;
+}
+
+/**
+ * The events of a sandbox, oldest first from `at` on, or newest first up to `at`. Null: all of them.
+ * @param range.limit the maximum number of events
+ */
+export async function readSandboxEvents(
+  em: EntityManager,
+  sandboxId: SandboxId,
+  { at, isBackward, limit }: { at: Date | null; isBackward: boolean; limit: number },
+): Promise<SandboxEvent[]> {
+  const order = isBackward ? ('desc' as const) : ('asc' as const);
+  const bound = isBackward ? ('<=' as const) : ('>=' as const);
+  const rows = await query<{ type: string; status: SandboxStatus; reason: SandboxReason | null; created_at: string }>(
+    em.fork(),
+    `select type, coalesce(data->>'status', '') as status, data->>'reason' as reason, created_at from events
+      where object_id = ? and created_at ${bound} coalesce(?::timestamptz, created_at)
+      order by sequence ${order} limit ?`,
+    [sandboxId, at?.toISOString() ?? null, limit],
+  );
+  return rows.map(({ type, status, reason, created_at }) => ({ type, status, reason, at: new Date(created_at) }));
 }

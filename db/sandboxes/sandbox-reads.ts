@@ -24,13 +24,17 @@ export interface SandboxView {
 }
 
 export interface SandboxFilter {
-  statuses?: SandboxStatus[] | undefined;
+  statuses?: readonly SandboxStatus[] | undefined;
   projectId?: ProjectId | undefined;
   ownerUserId?: UserId | undefined;
   /** A part of a name, a description or an id. */
   search?: string | undefined;
   /** All pairs of at least one of these records must be present. */
   metadata?: Record<string, string>[] | undefined;
+  /** The id of the template, or its name when the sandbox was made. */
+  template?: string | undefined;
+  /** Started at this time or later. A sandbox that has not started yet counts from its creation. */
+  startedAfter?: Date | undefined;
 }
 
 export const sandboxSortColumns = ['created_at', 'updated_at', 'started_at', 'name', 'status'] as const;
@@ -124,7 +128,10 @@ export async function readSandboxStats(em: EntityManager, scope: Scope, now: Dat
 function filters(filter: SandboxFilter): SqlCondition[] {
   const conditions: SqlCondition[] = [];
   if (filter.statuses) {
-    conditions.push({ sql: `s.status in (${filter.statuses.map(() => '?').join(', ')})`, values: filter.statuses });
+    conditions.push({
+      sql: `s.status in (${filter.statuses.map(() => '?').join(', ')})`,
+      values: [...filter.statuses],
+    });
   }
   if (filter.projectId) conditions.push({ sql: 's.project_id = ?', values: [filter.projectId] });
   if (filter.ownerUserId) conditions.push({ sql: 's.owner_user_id = ?', values: [filter.ownerUserId] });
@@ -134,6 +141,15 @@ function filters(filter: SandboxFilter): SqlCondition[] {
   if (filter.metadata) {
     const sql = filter.metadata.map(() => 's.metadata @> ?::jsonb').join(' or ');
     conditions.push({ sql: `(${sql})`, values: filter.metadata.map((pairs) => JSON.stringify(pairs)) });
+  }
+  if (filter.template) {
+    conditions.push({ sql: '(s.template_id = ? or s.template_name = ?)', values: [filter.template, filter.template] });
+  }
+  if (filter.startedAfter) {
+    conditions.push({
+      sql: 'coalesce(s.started_at, s.created_at) >= ?::timestamptz',
+      values: [filter.startedAfter.toISOString()],
+    });
   }
   return conditions;
 }

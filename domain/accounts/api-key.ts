@@ -25,6 +25,21 @@ export function isApiKeyShape(text: string): boolean {
   return keyShape.test(text) && checksum(text.slice(apiKeyPrefix.length, -6)) === text.slice(-6);
 }
 
+/** SDKs of E2B refuse keys of another form than this prefix and hexadecimal digits. */
+const e2bPrefix = 'e2b_';
+const e2bShape = /^e2b_[0-9a-f]{106}$/;
+
+/** The second spelling of a key: `e2b_` and the hexadecimal digits of its text. */
+export function spellForE2b(key: string): string {
+  return e2bPrefix + Buffer.from(key).toString('hex');
+}
+
+/** The key in its first spelling. Null: the text is not a key in either spelling. */
+export function readApiKey(text: string): string | null {
+  const key = e2bShape.test(text) ? Buffer.from(text.slice(e2bPrefix.length), 'hex').toString('latin1') : text;
+  return isApiKeyShape(key) ? key : null;
+}
+
 function checksum(body: string): string {
   let value = crc32(body);
   let text = '';

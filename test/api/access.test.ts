@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { accountRoot, anyUser, operator, requireScope } from '../../api/access.ts';
 import { createApp } from '../../api/app.ts';
+import { refusedRoutes } from '../../api/e2b/refused.ts';
 import { toQuota } from '../../api/routes/usage/quotas.ts';
 import { Account } from '../../db/accounts/account.entity.ts';
 import { ApiKey } from '../../db/accounts/api-key.entity.ts';
@@ -60,6 +61,7 @@ interface Names {
   delivery_id: string;
   account_id: string;
   id: string;
+  alias: string;
 }
 
 const user = (rows: Row['rows'], more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'user', rows, ...more });
@@ -291,7 +293,31 @@ const table: Record<string, Row> = {
   'GET /v1/sandboxes/:sandbox_id/exec/active': user('by_role'),
   'GET /v1/sandboxes/:sandbox_id/exec/stream': user('by_role'),
   'DELETE /v1/sandboxes/:sandbox_id/exec': user('by_role'),
+  'GET /e2b/teams': user('account'),
+  'GET /e2b/sandboxes': user('by_role'),
+  'GET /e2b/v2/sandboxes': user('by_role'),
+  'POST /e2b/sandboxes': user('by_role', { body: () => ({ templateID: 'base' }) }),
+  'POST /e2b/v2/sandboxes': user('by_role', { body: () => ({ templateID: 'base' }) }),
+  'GET /e2b/sandboxes/:sandbox_id': user('by_role'),
+  'DELETE /e2b/sandboxes/:sandbox_id': user('by_role'),
+  'GET /e2b/sandboxes/:sandbox_id/metrics': user('by_role'),
+  'GET /e2b/sandboxes/:sandbox_id/logs': user('by_role'),
+  'GET /e2b/v2/sandboxes/:sandbox_id/logs': user('by_role'),
+  'POST /e2b/sandboxes/:sandbox_id/connect': user('by_role', { body: () => ({ timeout: 60 }) }),
+  'POST /e2b/v2/sandboxes/:sandbox_id/connect': user('by_role'),
+  'POST /e2b/sandboxes/:sandbox_id/pause': user('by_role'),
+  'POST /e2b/sandboxes/:sandbox_id/resume': user('by_role'),
+  'POST /e2b/sandboxes/:sandbox_id/timeout': user('by_role', { body: () => ({ timeout: 60 }) }),
+  'POST /e2b/sandboxes/:sandbox_id/refreshes': user('by_role'),
+  'GET /e2b/templates': user('by_role'),
+  'GET /e2b/templates/:template_id': user('by_role'),
+  'DELETE /e2b/templates/:template_id': user('by_role'),
+  'GET /e2b/templates/aliases/:alias': user('by_role'),
+  ...Object.fromEntries(refusedRoutes.map(({ method, url }) => [`${method} /e2b${url}`, user('none')])),
 };
+
+/** Replies in the form of E2B have the status as their code. */
+const codesOfE2b: Record<number, string> = { 401: 'unauthenticated', 403: 'account_suspended', 404: 'not_found' };
 
 const namesObject = (name: string) =>
   /:(sandbox|project|key|template|job|notification|allocation|request|user|endpoint|delivery)_id|\/batch-|:id$/.test(
@@ -414,6 +440,7 @@ async function createObjects(owner: Caller): Promise<Names> {
   return {
     sandbox_id: sandboxId,
     account_id: owner.accountId,
+    alias: 'base',
     id: await addPayments(api.orm.em, owner.accountId),
     invoice_id: await addBilling(api.orm.em, owner.accountId),
     project_id: projectId,
@@ -534,7 +561,9 @@ async function readOutcome(name: string, row: Row, caller: (typeof callers)[Kind
   });
   const body = String(reply.headers['content-type']).startsWith('application/json') ? reply.json() : null;
   // Batches have a result for each object.
-  const code: string | undefined = body?.code ?? body?.data?.results?.[0].code;
+  const code: string | undefined = url.startsWith('/e2b/')
+    ? codesOfE2b[body?.code]
+    : (body?.code ?? body?.data?.results?.[0].code);
   if ([401, 403].includes(reply.statusCode)) return { body, outcome: `${reply.statusCode} ${code}` };
   return {
     body,

@@ -1,6 +1,7 @@
 import { Account } from '../../db/accounts/account.entity.ts';
 import { ApiKey } from '../../db/accounts/api-key.entity.ts';
 import { User } from '../../db/accounts/user.entity.ts';
+import { spellForE2b } from '../../domain/accounts/api-key.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
@@ -15,10 +16,12 @@ test.each([
   ['X-API-Key', (key: string) => ({ 'x-api-key': key })],
   ['Authorization: Api-Key', (key: string) => ({ authorization: `Api-Key ${key}` })],
   ['Authorization: api-key', (key: string) => ({ authorization: `api-key  ${key}` })],
-])('a key is accepted as %s', async (_name, headers) => {
-  const reply = await me(headers(api.root.key));
-  expect(reply.status).toBe(200);
-  expect(reply.body.data.user_id).toBe(api.root.userId);
+])('a key is accepted as %s, in both spellings', async (_name, headers) => {
+  for (const spelling of [api.root.key, spellForE2b(api.root.key)]) {
+    const reply = await me(headers(spelling));
+    expect(reply.status).toBe(200);
+    expect(reply.body.data.user_id).toBe(api.root.userId);
+  }
 });
 
 test.each([
@@ -27,6 +30,7 @@ test.each([
   ['one of the wrong shape', { 'x-api-key': 'secret' }],
   ['one with a typo', { 'x-api-key': 'spk_00000000000000000000000000000000000000000000000000' }],
   ['one of the right shape that does not exist', { 'x-api-key': `spk_${'0'.repeat(43)}2kUDc0` }],
+  ['the second spelling of one that does not exist', { 'x-api-key': spellForE2b(`spk_${'0'.repeat(43)}2kUDc0`) }],
   ['a bearer token that is none', { authorization: 'Bearer root' }],
   ['a wrong scheme', { authorization: 'Basic abc' }],
 ])('401 for a request with %s', async (_name, headers) => {

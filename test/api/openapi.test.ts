@@ -263,7 +263,7 @@ const contract: Record<string, Record<string, string[]>> = {
   'POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/add 200': { '': move },
   'POST /v1/projects/{project_id}/sandboxes/{sandbox_id}/evict 200': { '': move },
   'POST /v1/api-keys 201': {
-    '': words('key_id name description api_key prefix is_active created_at max_active_api_keys owner'),
+    '': words('key_id name description api_key e2b_api_key prefix is_active created_at max_active_api_keys owner'),
     owner: person,
   },
   'GET /v1/api-keys 200': {
@@ -738,6 +738,7 @@ test('every field of the contract is required, except the optional ones', () => 
     'short_lived',
     'account_id',
     'api_key',
+    'e2b_api_key',
     'pending_email',
     'total_is_capped',
     'message',

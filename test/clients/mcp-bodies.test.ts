@@ -80,6 +80,10 @@ test('a long body of an invented key is refused after its first 64 KiB', async (
   expect(asked).toEqual([invented]);
 });
 
+test('the second spelling of a key is accepted', async () => {
+  expect((await post(`e2b_${Buffer.from(good).toString('hex')}`, initialize())).status).toBe(200);
+});
+
 test('short and long requests of a valid key are answered, and only for the long one the platform is asked first', async () => {
   expect((await post(good, initialize())).status).toBe(200);
   expect(asked).toEqual([]);

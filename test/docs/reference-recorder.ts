@@ -30,7 +30,16 @@ interface Reply {
 
 /** Fields whose values must not be shown in examples. */
 const secrets = [
-  ...['api_key', 'envd_access_token', 'access_token', 'initial_password', 'client_secret', 'public_key', 'prefix'],
+  ...[
+    'api_key',
+    'e2b_api_key',
+    'envd_access_token',
+    'access_token',
+    'initial_password',
+    'client_secret',
+    'public_key',
+    'prefix',
+  ],
   ...['request_id', 'audited_request_id', 'credential', 'setup_intent_id', 'fingerprint', 'address'],
 ];
 

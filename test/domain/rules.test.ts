@@ -1,7 +1,7 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { describe, expect, test } from '@jest/globals';
 import { loadPlans } from '../../db/billing/plans.ts';
-import { isApiKeyShape, makeApiKey } from '../../domain/accounts/api-key.ts';
+import { isApiKeyShape, makeApiKey, readApiKey, spellForE2b } from '../../domain/accounts/api-key.ts';
 import { checkPlanLimits, defaultStorageGb } from '../../domain/billing/plans.ts';
 import { isId, makeId } from '../../domain/ids.ts';
 import { checkApiKeyName, checkProjectName, checkSandboxName, generateSandboxName } from '../../domain/names.ts';
@@ -42,6 +42,27 @@ describe('API keys', () => {
     for (let i = 4; i < key.length; i++) {
       const wrong = key.slice(0, i) + (key[i] === 'a' ? 'b' : 'a') + key.slice(i + 1);
       expect(isApiKeyShape(wrong)).toBe(false);
+    }
+  });
+
+  test('have a second spelling, `e2b_` and the hexadecimal digits of the key, and both are read as one key', () => {
+    const key = makeApiKey(createHash('sha256').update('seed').digest());
+    const spelled = spellForE2b(key);
+    expect(spelled).toMatch(/^e2b_[0-9a-f]{106}$/);
+    expect(Buffer.from(spelled.slice(4), 'hex').toString()).toBe(key);
+    expect([readApiKey(key), readApiKey(spelled)]).toEqual([key, key]);
+  });
+
+  test('are not read from any other text', () => {
+    const spelled = spellForE2b(makeApiKey(createHash('sha256').update('seed').digest()));
+    const digits = spelled.slice(4);
+    const twice = `e2b_${Buffer.from(spelled).toString('hex')}`;
+    for (const other of [
+      ...['', 'e2b_', 'spk_', digits, `${spelled}0`, `${spelled}00`, spelled.slice(0, -1), spelled.slice(0, -2), twice],
+      ...[`e2b_${digits.toUpperCase()}`, `E2B_${digits}`, `e2b_${digits.slice(0, -2)}zz`, `spk_${digits}`],
+      `e2b_${digits.slice(0, -2)}${digits.endsWith('41') ? '42' : '41'}`,
+    ]) {
+      expect([other, readApiKey(other)]).toEqual([other, null]);
     }
   });
 });

@@ -11,6 +11,7 @@ import {
   setApiKeyActive,
 } from '../../../db/accounts/api-keys.ts';
 import { findProfile } from '../../../db/accounts/users.ts';
+import { spellForE2b } from '../../../domain/accounts/api-key.ts';
 import { planHeldBy } from '../../../domain/billing/plans.ts';
 import { notFound } from '../../../domain/errors.ts';
 import { checkApiKeyName } from '../../../domain/names.ts';
@@ -78,6 +79,10 @@ const createdApiKeySchema = z
       .string()
       .optional()
       .describe('The secret, shown only once; a reply to a repeated Idempotency-Key does not have it'),
+    e2b_api_key: z
+      .string()
+      .optional()
+      .describe('The same key in the spelling that SDKs of E2B accept; a secret like `api_key`'),
     prefix: z.string(),
     is_active: z.boolean(),
     created_at: time(),
@@ -118,7 +123,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
     config: {
       bodyBytes: bodyBytesWithDescription,
       access: anyUser('own'),
-      idempotency: { makes: 'apiKey', secrets: ['api_key'] },
+      idempotency: { makes: 'apiKey', secrets: ['api_key', 'e2b_api_key'] },
     },
     schema: {
       operationId: 'createApiKey',
@@ -156,7 +161,7 @@ export function createApiKey(api: Api, deps: ApiDependencies): void {
           key_id: key.keyId,
           name: key.name,
           description: key.description,
-          ...(secret !== undefined && { api_key: secret }),
+          ...(secret !== undefined && { api_key: secret, e2b_api_key: spellForE2b(secret) }),
           prefix: key.prefix.slice(0, shortPrefix),
           is_active: key.isActive,
           created_at: key.createdAt,

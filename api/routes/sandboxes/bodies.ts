@@ -240,7 +240,7 @@ export const envVars = counted(
 );
 
 /** Values are stored and returned as strings. Numbers and booleans are converted. */
-const metadata = counted(
+export const metadata = counted(
   100,
   'keys',
   z.record(

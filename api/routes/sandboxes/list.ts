@@ -27,7 +27,7 @@ export const statusFilter = optionalQuery(
 ).describe('One status, or several, separated by commas');
 
 /** `{"key":"value"}`, or `key=value` pairs separated by commas or `&`. */
-const metadataFilter = optionalQuery(
+export const metadataFilter = optionalQuery(
   z
     .string()
     .max(8192)

@@ -14,7 +14,7 @@ const mebibyte = 1024 * 1024;
 /** Most requests have a few KiB. Long ones carry files. */
 const bodyLimits = { bodyBytes: 5 * mebibyte, unprovenBytes: mebibyte / 16, totalBytes: 256 * mebibyte };
 /** Other texts cannot be keys of the platform. */
-const keyShape = /^spk_[0-9A-Za-z]{49}$/;
+const keyShape = /^(spk_[0-9A-Za-z]{49}|e2b_[0-9a-f]{106})$/;
 
 /**
  * MCP over streamable HTTP at `/mcp`, without sessions: each request has the key of its caller and works on the

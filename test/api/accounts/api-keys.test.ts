@@ -1,6 +1,6 @@
 import { ApiKey } from '../../../db/accounts/api-key.entity.ts';
 import { User } from '../../../db/accounts/user.entity.ts';
-import { isApiKeyShape } from '../../../domain/accounts/api-key.ts';
+import { isApiKeyShape, spellForE2b } from '../../../domain/accounts/api-key.ts';
 import type { Json } from '../contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../test-api.ts';
 
@@ -27,6 +27,7 @@ describe('create', () => {
       name: 'CI (main)',
       description: 'for the build',
       api_key: secret,
+      e2b_api_key: spellForE2b(secret),
       prefix: secret.slice(0, 8),
       is_active: true,
       created_at: expect.any(String),
@@ -57,7 +58,7 @@ describe('create', () => {
     expect(stored).toContain(secret.slice(0, 12));
     for (const written of [secret, Buffer.from(secret).toString('hex')]) expect(stored).not.toContain(written);
     expect(api.log.join('\n')).toContain('/v1/api-keys');
-    expect(api.log.join('\n')).not.toContain(secret);
+    for (const written of [secret, spellForE2b(secret)]) expect(api.log.join('\n')).not.toContain(written);
   });
 
   test.each([

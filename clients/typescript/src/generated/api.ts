@@ -183,6 +183,8 @@ export interface CreatedApiKey {
   description: string;
   /** The secret, shown only once; a reply to a repeated Idempotency-Key does not have it */
   api_key?: string;
+  /** The same key in the spelling that SDKs of E2B accept; a secret like `api_key` */
+  e2b_api_key?: string;
   prefix: string;
   is_active: boolean;
   created_at: string;

@@ -196,6 +196,8 @@ class CreatedApiKey(TypedDict):
     description: str
     # The secret, shown only once; a reply to a repeated Idempotency-Key does not have it
     api_key: NotRequired[str]
+    # The same key in the spelling that SDKs of E2B accept; a secret like `api_key`
+    e2b_api_key: NotRequired[str]
     prefix: str
     is_active: bool
     created_at: str
