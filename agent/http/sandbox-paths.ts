@@ -3,7 +3,7 @@ import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import { IdleMemory } from '../boot/idle-memory.ts';
 import type { SandboxState } from '../boot/sandbox-state.ts';
-import { contextServices } from '../contexts/service.ts';
+import { contextServices, contextsOf } from '../contexts/service.ts';
 import { ExecService } from '../exec/service.ts';
 import { filesystemServices } from '../filesystem/service.ts';
 import { processServices } from '../process/service.ts';
@@ -27,10 +27,11 @@ export interface LoadedPaths {
 
 /** All paths except those that a fresh agent must answer at once. */
 export function createSandboxPaths(state: SandboxState, environment: AgentEnvironment): LoadedPaths {
+  const contexts = contextsOf(environment);
   const procedures = procedureTable([
     ...filesystemServices(environment),
     ...processServices(environment),
-    ...contextServices(environment),
+    ...contextServices(contexts),
   ]);
 
   const idle = new IdleMemory();
@@ -40,6 +41,11 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
     const { createLibraryListener } = await import('../rpc/library.ts');
     library ??= createLibraryListener(procedures.values());
     await library(req, res);
+  };
+
+  const serveInterpreter = async (req: IncomingMessage, res: ServerResponse) => {
+    const { serveInterpreter: serve } = await import('../e2b/interpreter.ts');
+    await serve(req, res, { isAuthorized: opened(req), contexts, home: environment.home(), onEvent: touch });
   };
 
   const opened = (req: IncomingMessage) => {
@@ -73,6 +79,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
       return serveFiles(req, res, access, environment);
     }
     if (url === '/archive' || url.startsWith('/archive?')) return serveArchive(req, res, access, environment);
+    if (url.startsWith('/interpreter/')) return serveInterpreter(req, res);
     return replyError(req, res, new ConnectError('no such procedure', Code.Unimplemented));
   };
   const serveExec: RequestListener = (req, res) => {
