@@ -1,6 +1,6 @@
 import { Code } from '@connectrpc/connect';
 import { ConnectError } from '../rpc/connect-error.ts';
-import type { ExecutionOutput } from './execution-output.ts';
+import type { ExecuteEvent, ExecutionError, ExecutionOutput } from './execution-output.ts';
 import type { Execution, Kernel, Outcome } from './kernel.ts';
 import type { KernelLanguage } from './languages.ts';
 
@@ -14,14 +14,15 @@ export interface ContextInfo {
   envVars: Record<string, string>;
 }
 
-type ExecutionRequest = Pick<Execution, 'code' | 'envVars' | 'wantsData'>;
+type ExecutionRequest = Pick<Execution, 'code' | 'envVars' | 'wantsData' | 'wantsJson'>;
 
 /** One interpreter and its waiting executions. */
 export class Context {
   readonly info: ContextInfo;
   readonly language: KernelLanguage;
-  readonly #kernel: Kernel;
   readonly #interruptGraceMs: number;
+  #kernel: Kernel;
+  #restart: Promise<void> | undefined;
   #queue: Promise<void> = Promise.resolve();
   #executions = 0;
   #closed = false;
@@ -36,8 +37,12 @@ export class Context {
     this.#interruptGraceMs = interruptGraceMs;
   }
 
+  get closed(): boolean {
+    return this.#closed;
+  }
+
   get dead(): boolean {
-    return this.#dead_ || this.#closed;
+    return this.#closed || (this.#dead_ && !this.#restart);
   }
 
   /**
@@ -48,49 +53,76 @@ export class Context {
     this.#queue = this.#queue.then(() => this.#executeNow(request, output, signal));
   }
 
+  /**
+   * Replaces the interpreter by a new one, also if it has died. The code in progress ends with an error, and waiting
+   * code runs in the new one. Rejects as `start` does; then the context is dead until a restart succeeds.
+   */
+  restart(start: () => Promise<Kernel>): Promise<void> {
+    this.#restart ??= this.#replaceKernel(start).finally(() => {
+      this.#restart = undefined;
+    });
+    return this.#restart;
+  }
+
   /** Ends the interpreter and all processes of its group. */
   async close(): Promise<void> {
     this.#closed = true;
+    // The restart closes its own interpreter.
+    await this.#restart?.catch(() => undefined);
     await this.#kernel.close();
   }
 
+  async #replaceKernel(start: () => Promise<Kernel>): Promise<void> {
+    this.#dead_ = true;
+    await this.#kernel.close();
+    if (this.#closed) return;
+    this.#kernel = await start();
+    this.#executions = 0;
+    this.#dead_ = false;
+  }
+
   async #executeNow(request: ExecutionRequest, output: ExecutionOutput, signal: AbortSignal): Promise<void> {
+    // If the restart failed, the dead kernel says so.
+    await this.#restart?.catch(() => undefined);
     if (signal.aborted) return;
-    const { code, envVars, wantsData } = request;
+    const kernel = this.#kernel;
+    const { code, envVars, wantsData, wantsJson } = request;
     const startedAt = new Date();
     const count = ++this.#executions;
     let escalation: NodeJS.Timeout | undefined;
     const interrupt = () => {
-      this.#kernel.interrupt();
-      escalation = setTimeout(() => this.#kernel.kill(), this.#interruptGraceMs);
+      kernel.interrupt();
+      escalation = setTimeout(() => kernel.kill(), this.#interruptGraceMs);
     };
     signal.addEventListener('abort', interrupt);
-    const outcome = await this.#kernel.execute({ code, envVars, wantsData, startedAt, count }, output);
+    const outcome = await kernel.execute({ code, envVars, wantsData, wantsJson, startedAt, count }, output);
     signal.removeEventListener('abort', interrupt);
     clearTimeout(escalation);
-    if (!outcome.ok && outcome.error.name === 'KernelDied') this.#dead_ = true;
-    this.#report(outcome, output, startedAt, count);
-  }
-
-  #report(outcome: Outcome, output: ExecutionOutput, startedAt: Date, count: number): void {
-    if (this.#closed) {
-      const value = 'the context was destroyed while it ran this code';
-      output.push({ type: 'error', error: { name: 'ContextDestroyed', value, traceback: '' } });
-    } else if (outcome.ok) {
-      output.push({
-        type: 'result',
-        result: {
-          ...outcome.value,
-          exitCode: outcome.exitCode,
-          startedAt,
-          finishedAt: new Date(),
-          executionCount: outcome.executionCount ?? count,
-          isMainResult: true,
-        },
-      });
-    } else output.push({ type: 'error', error: outcome.error });
+    const end = this.#interruption(kernel);
+    if (end) output.push({ type: 'error', error: end, executionCount: count });
+    else {
+      if (!outcome.ok && outcome.error.name === 'KernelDied') this.#dead_ = true;
+      output.push(lastEvent(outcome, startedAt, count));
+    }
     output.finish();
   }
+
+  /** Why the context itself ended the code that its kernel ran. */
+  #interruption(kernel: Kernel): ExecutionError | undefined {
+    if (this.#closed) {
+      return { name: 'ContextDestroyed', value: 'the context was destroyed while it ran this code', traceback: '' };
+    }
+    if (!this.#restart && this.#kernel === kernel) return undefined;
+    return { name: 'ContextRestarted', value: 'the context was restarted while it ran this code', traceback: '' };
+  }
+}
+
+function lastEvent(outcome: Outcome, startedAt: Date, count: number): ExecuteEvent {
+  const executionCount = outcome.executionCount ?? count;
+  if (!outcome.ok) return { type: 'error', error: outcome.error, executionCount };
+  const { exitCode, value } = outcome;
+  const finishedAt = new Date();
+  return { type: 'result', result: { ...value, exitCode, startedAt, finishedAt, executionCount, isMainResult: true } };
 }
 
 /** @throws {ConnectError} `invalid_argument` for a variable that a process's environment cannot contain */

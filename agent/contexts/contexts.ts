@@ -37,8 +37,12 @@ export interface ExecuteRequest {
   /** Empty: the context's own language, and Python for a default context. */
   language: string;
   envVars: Record<string, string>;
+  /** The folder of the default context. Each folder has its own. Empty: the default folder. */
+  defaultCwd?: string;
   /** Fill `data` of tables. */
   wantsData: boolean;
+  /** Fill `json` of Python's lists and dictionaries. */
+  wantsJson?: boolean;
 }
 
 const defaultLanguage = 'python';
@@ -60,7 +64,8 @@ const neededBytes: Record<KernelLanguage, number> = {
 export class Contexts {
   readonly #options: ContextsOptions;
   readonly #contexts = new Map<string, Context>();
-  readonly #defaults = new Map<KernelLanguage, Promise<Context>>();
+  /** By language and folder. */
+  readonly #defaults = new Map<string, Promise<Context>>();
   /** The need of interpreters that are starting, and have not used their memory yet. */
   #startingBytes = 0;
 
@@ -79,6 +84,23 @@ export class Contexts {
     return context.info;
   }
 
+  /** Every context, oldest first. */
+  list(): ContextInfo[] {
+    return [...this.#contexts.values()].map(({ info }) => info);
+  }
+
+  /**
+   * Gives a context a new interpreter without the old one's state, and returns when it can run code. The code in
+   * progress ends with an error.
+   * @throws {ConnectError} `not_found`, and the errors of `create`
+   */
+  async restart(contextId: string): Promise<void> {
+    const context = this.#find(contextId);
+    // Other clients may share the context, so the restart continues when this one leaves.
+    await context.restart(() => this.#startKernel(context.language, context.info.cwd, neverAborted()));
+    if (context.closed) throw notFound(contextId);
+  }
+
   /** Ends a context, even if its kernel has died. @throws {ConnectError} `not_found` */
   async destroy(contextId: string): Promise<void> {
     const context = this.#find(contextId);
@@ -92,8 +114,18 @@ export class Contexts {
    * @throws {ConnectError} `not_found` for an unknown context, and the errors of `create` for a default one
    */
   async *execute(request: ExecuteRequest, signal: AbortSignal): AsyncGenerator<ExecuteEvent> {
+    yield* await this.prepare(request, signal);
+  }
+
+  /** As `execute`, but throws its errors before there are events. The code runs from the first read on. */
+  async prepare(request: ExecuteRequest, signal: AbortSignal): Promise<AsyncGenerator<ExecuteEvent>> {
     const context = await this.#contextFor(request, signal);
     checkEnvVars(context.language, request.envVars);
+    return this.#run(context, request, signal);
+  }
+
+  async *#run(context: Context, request: ExecuteRequest, signal: AbortSignal): AsyncGenerator<ExecuteEvent> {
+    const { code, envVars, wantsData, wantsJson = false } = request;
     const output = new ExecutionOutput();
     const cancel = new AbortController();
     const leave = () => {
@@ -103,7 +135,7 @@ export class Contexts {
     signal.addEventListener('abort', leave);
     try {
       if (signal.aborted) return;
-      context.run(request, output, cancel.signal);
+      context.run({ code, envVars, wantsData, wantsJson }, output, cancel.signal);
       yield* output;
     } finally {
       signal.removeEventListener('abort', leave);
@@ -119,8 +151,8 @@ export class Contexts {
     await Promise.all(all.map((context) => context.close()));
   }
 
-  async #contextFor({ contextId, language }: ExecuteRequest, signal: AbortSignal): Promise<Context> {
-    if (contextId === '') return this.#defaultContext(language || defaultLanguage);
+  async #contextFor({ contextId, language, defaultCwd }: ExecuteRequest, signal: AbortSignal): Promise<Context> {
+    if (contextId === '') return this.#defaultContext(language || defaultLanguage, defaultCwd ?? '');
     const context = this.#find(contextId);
     if (language !== '' && kernelLanguage(language) !== context.language) {
       throw new ConnectError(
@@ -134,23 +166,23 @@ export class Contexts {
 
   #find(contextId: string): Context {
     const context = this.#contexts.get(contextId);
-    if (!context) throw new ConnectError(`context ${contextId} not found`, Code.NotFound);
+    if (!context) throw notFound(contextId);
     return context;
   }
 
   /** Replaces a default context whose kernel has died. Clients do not know its id, so they cannot destroy it. */
-  #defaultContext(language: string): Promise<Context> {
-    const kernel = kernelLanguage(language);
+  #defaultContext(language: string, cwd: string): Promise<Context> {
+    const key = `${kernelLanguage(language)} ${cwd}`;
     // Starts run in sequence, so that two first executions of a language share a context. After a failed start the next
     // execution tries again.
-    const before = this.#defaults.get(kernel)?.catch(() => undefined) ?? Promise.resolve(undefined);
+    const before = this.#defaults.get(key)?.catch(() => undefined) ?? Promise.resolve(undefined);
     const context = before.then(async (known) => {
       if (known && !known.dead) return known;
-      if (known) await this.destroy(known.info.id);
+      if (known && this.#contexts.has(known.info.id)) await this.destroy(known.info.id);
       // All clients share the context, so its start continues when the client that caused it leaves.
-      return this.#start(language, '', new AbortController().signal);
+      return this.#start(language, cwd, neverAborted());
     });
-    this.#defaults.set(kernel, context);
+    this.#defaults.set(key, context);
     return context;
   }
 
@@ -161,13 +193,10 @@ export class Contexts {
 
   async #start(language: string, cwd: string, signal: AbortSignal): Promise<Context> {
     const kernelName = kernelLanguage(language);
-    const { environment, scripts, node = process.execPath, interruptGraceMs = defaultInterruptGraceMs } = this.#options;
+    const { environment, interruptGraceMs = defaultInterruptGraceMs } = this.#options;
     const folder = cwd === '' ? await this.#defaultFolder() : await namedFolder(cwd, environment.home());
-    const env = { ...environment.variables(), PWD: folder };
     const createdAt = new Date();
-    const kernel = await this.#withinMemory(kernelName, () =>
-      startKernel(kernelName, { cwd: folder, env, searchPath: environment.searchPath(env), scripts, node, signal }),
-    );
+    const kernel = await this.#startKernel(kernelName, folder, signal);
     const info = { id: `ctx-${randomUUID()}`, language, cwd: folder, createdAt, envVars: {} };
     const context = new Context(info, kernelName, kernel, interruptGraceMs);
     if (signal.aborted) {
@@ -176,6 +205,14 @@ export class Contexts {
     }
     this.#contexts.set(info.id, context);
     return context;
+  }
+
+  #startKernel(language: KernelLanguage, cwd: string, signal: AbortSignal): Promise<Kernel> {
+    const { environment, scripts, node = process.execPath } = this.#options;
+    const env = { ...environment.variables(), PWD: cwd };
+    return this.#withinMemory(language, () =>
+      startKernel(language, { cwd, env, searchPath: environment.searchPath(env), scripts, node, signal }),
+    );
   }
 
   /**
@@ -197,6 +234,14 @@ export class Contexts {
       this.#startingBytes -= needed;
     }
   }
+}
+
+function neverAborted(): AbortSignal {
+  return new AbortController().signal;
+}
+
+function notFound(contextId: string): ConnectError {
+  return new ConnectError(`context ${contextId} not found`, Code.NotFound);
 }
 
 async function startKernel(language: KernelLanguage, start: KernelStart): Promise<Kernel> {

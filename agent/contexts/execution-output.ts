@@ -4,7 +4,7 @@ import type { Chart } from './chart.ts';
 export type ExecuteEvent =
   | { type: 'stdout' | 'stderr'; content: string }
   | { type: 'result'; result: ExecutionResult }
-  | { type: 'error'; error: ExecutionError };
+  | { type: 'error'; error: ExecutionError; executionCount: number };
 
 /** The representations of a value in the form of the contract's Result: text, or base64 for binary formats. */
 export interface Representations {

@@ -25,13 +25,15 @@ export interface Execution {
   startedAt: Date;
   /** The caller asks for `data` of tables. */
   wantsData: boolean;
+  /** The caller asks for `json` of Python's lists and dictionaries. */
+  wantsJson: boolean;
   /** The number of executions in the context so far, including this one. */
   count: number;
 }
 
 export type Outcome =
   | { ok: true; exitCode: number; value: Representations; executionCount?: number }
-  | { ok: false; error: ExecutionError };
+  | { ok: false; error: ExecutionError; executionCount?: number };
 
 /** The parameters of a kernel's start. */
 export interface KernelStart {

@@ -15,14 +15,20 @@ import type { Chart, ChartElement, Point } from './chart.ts';
 import type { Contexts } from './contexts.ts';
 import type { ExecuteEvent } from './execution-output.ts';
 
-/** `sandboxagent.ContextService` and `sandboxagent.ExecutionService`. */
-export function contextServices(environment: AgentEnvironment): AgentService[] {
+/** Returns the contexts of the sandbox. */
+export type OpenContexts = () => Promise<Contexts>;
+
+/** Loads the contexts at the first call, because most sandboxes never use them. */
+export function contextsOf(environment: AgentEnvironment): OpenContexts {
   let opened: Promise<Contexts> | undefined;
-  /** Loaded at the first call, because most sandboxes never use contexts. */
-  const open = () => {
+  return () => {
     opened ??= import('./contexts.ts').then(({ Contexts }) => new Contexts({ environment, scripts: kernelScripts() }));
     return opened;
   };
+}
+
+/** `sandboxagent.ContextService` and `sandboxagent.ExecutionService`. */
+export function contextServices(open: OpenContexts): AgentService[] {
   return [
     agentService(ContextService, {
       async createContext({ language, cwd }, call) {

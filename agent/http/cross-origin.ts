@@ -11,7 +11,7 @@ export function allowCrossOrigin(req: IncomingMessage, res: ServerResponse): boo
     'grpc-status, grpc-message, grpc-status-details-bin, etag, content-range',
   );
   if (req.method !== 'OPTIONS' || req.headers['access-control-request-method'] === undefined) return false;
-  res.setHeader('access-control-allow-methods', 'GET, HEAD, POST');
+  res.setHeader('access-control-allow-methods', 'GET, HEAD, POST, DELETE');
   res.setHeader('access-control-allow-headers', req.headers['access-control-request-headers'] ?? '*');
   res.setHeader('access-control-max-age', '7200');
   res.writeHead(204).end();

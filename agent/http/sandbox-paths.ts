@@ -3,7 +3,7 @@ import { Code } from '@connectrpc/connect';
 import type { AgentEnvironment } from '../boot/environment.ts';
 import { IdleMemory } from '../boot/idle-memory.ts';
 import type { SandboxState } from '../boot/sandbox-state.ts';
-import { contextServices } from '../contexts/service.ts';
+import { contextServices, contextsOf } from '../contexts/service.ts';
 import type { E2bFace } from '../e2b/face.ts';
 import { ExecService } from '../exec/service.ts';
 import { filesystemServices } from '../filesystem/service.ts';
@@ -37,10 +37,11 @@ type Procedures = ReadonlyMap<string, Procedure>;
 /** All paths except those that a fresh agent must answer at once. */
 export function createSandboxPaths(state: SandboxState, environment: AgentEnvironment): LoadedPaths {
   const table = new ProcessTable(environment);
+  const contexts = contextsOf(environment);
   const procedures = procedureTable([
     ...filesystemServices(() => ({ home: environment.home() })),
     ...processServices(table),
-    ...contextServices(environment),
+    ...contextServices(contexts),
   ]);
   let e2b: E2bFace | undefined;
   /** Loaded when its first client comes, because most sandboxes have none. */
@@ -65,6 +66,11 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
     library(req, res, procedure);
   };
 
+  const serveInterpreter = async (req: IncomingMessage, res: ServerResponse) => {
+    const { serveInterpreter: serve } = await import('../e2b/interpreter.ts');
+    await serve(req, res, { isAuthorized: opened(req), contexts, home: environment.home(), onEvent: touch });
+  };
+
   const opened = (req: IncomingMessage) => {
     const token = state.init!.accessToken;
     if (token === null) return true;
@@ -87,6 +93,7 @@ export function createSandboxPaths(state: SandboxState, environment: AgentEnviro
     }
     if (url === '/archive' || url.startsWith('/archive?')) return serveArchive(req, res, access, environment);
     if (e2bPath.test(url)) return serveE2b(req, res, access);
+    if (url.startsWith('/interpreter/')) return serveInterpreter(req, res);
     return replyError(req, res, new ConnectError('no such procedure', Code.Unimplemented));
   };
   const serveE2b = async (req: IncomingMessage, res: ServerResponse, access: FileAccess): Promise<void> => {

@@ -53,7 +53,7 @@ class NodeCall implements AgentCall {
 }
 
 /** Reads a body to its end. @throws {ConnectError} when it is too long, or the client pauses or leaves within it */
-async function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
+export async function readBody(req: IncomingMessage, maxBytes: number): Promise<Buffer> {
   // Nearly every body arrives with its head, and node:http has parsed it by now.
   await null;
   const { readableLength } = req;

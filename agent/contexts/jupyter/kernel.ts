@@ -125,7 +125,7 @@ export class JupyterKernel implements Kernel {
       };
       const metadata = this.#traits.environmentCode
         ? {}
-        : { env_vars: execution.envVars, wants_data: execution.wantsData };
+        : { env_vars: execution.envVars, wants_data: execution.wantsData, wants_json: execution.wantsJson };
       const state: ExecutionState = {
         id: this.#lost ? '' : this.#connection.request('shell', 'execute_request', content, metadata),
         execution,
@@ -153,7 +153,7 @@ export class JupyterKernel implements Kernel {
       const how = this.#process.ending ?? 'it closed its sockets';
       return { ok: false, error: kernelDied(this.#traits.language, how, this.#process.lastWords) };
     }
-    if (state.error) return { ok: false, error: state.error };
+    if (state.error) return { ok: false, error: state.error, executionCount: state.executionCount };
     const value = state.main ?? state.held ?? {};
     return { ok: true, exitCode: 0, value, executionCount: state.executionCount };
   }

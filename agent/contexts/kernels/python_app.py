@@ -11,9 +11,10 @@ import warnings
 import python_charts
 import python_streams
 import python_tables
+import python_values
 import zmq
 from ipykernel.kernelapp import IPKernelApp
-from IPython.core.formatters import BaseFormatter
+from IPython.core.formatters import BaseFormatter, JSONFormatter
 from tornado.ioloop import IOLoop
 from traitlets import ObjectName, Unicode
 
@@ -133,8 +134,20 @@ class DataFormatter(BaseFormatter):
     _return_type = dict
 
     def __call__(self, value):
-        request = ContextKernelApp.instance().kernel.get_parent("shell")
-        return super().__call__(value) if request.get("metadata", {}).get("wants_data") else None
+        return super().__call__(value) if is_wanted("wants_data") else None
+
+
+class ValueFormatter(JSONFormatter):
+    def __call__(self, value):
+        if isinstance(value, (list, dict)) and is_wanted("wants_json"):
+            return never_fail(python_values.as_json)(value)
+        return super().__call__(value)
+
+
+def is_wanted(name):
+    """Whether the request of the execution asks for a format."""
+    request = ContextKernelApp.instance().kernel.get_parent("shell")
+    return request.get("metadata", {}).get(name)
 
 
 def add_formatters(display_formatter):
@@ -144,6 +157,7 @@ def add_formatters(display_formatter):
         data.for_type_by_name(module, "DataFrame", python_tables.frame_data)
     display_formatter.formatters[chart_mime] = ChartFormatter(parent=display_formatter)
     display_formatter.formatters[data_mime] = data
+    display_formatter.formatters["application/json"] = ValueFormatter(parent=display_formatter)
     python_charts.watch_box_plots()
 
 
