@@ -22,11 +22,10 @@ export interface Report {
   called: string[];
 }
 
-/** Runs a program of `programs/`. */
-export async function runProgram(words: string[], env: NodeJS.ProcessEnv): Promise<Report> {
-  const [interpreter, file, ...rest] = words;
-  const program = path.join(import.meta.dirname, 'programs', file!);
-  const { stdout } = await run(interpreter!, [program, ...rest], {
+/** Runs a program of `programs/`. @param words the interpreter, the name of its file and its arguments */
+export async function runProgram([command, ...args]: string[], env: NodeJS.ProcessEnv): Promise<Report> {
+  const { stdout } = await run(command!, args, {
+    cwd: path.join(import.meta.dirname, 'programs'),
     env: { ...process.env, NODE_OPTIONS: '', PYTHONDONTWRITEBYTECODE: '1', ...env },
     timeout: 170_000,
     maxBuffer: 64 * 1024 ** 2,

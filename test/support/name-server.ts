@@ -1,4 +1,5 @@
 import dgram from 'node:dgram';
+import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 
 /** A nameserver on loopback that resolves every name to one address, which can be changed at any time. */
@@ -14,15 +15,17 @@ export class NameServer {
     this.#socket.on('message', (query, from) => this.#socket.send(this.#answer(query), from.port, from.address));
   }
 
-  static async start(answer: string): Promise<NameServer> {
+  static async start(answer: string, { host = '127.0.0.1', port = 0 } = {}): Promise<NameServer> {
     const server = new NameServer(answer);
     server.#socket.unref();
-    await new Promise<void>((resolve) => server.#socket.bind(0, '127.0.0.1', resolve));
+    server.#socket.bind(port, host);
+    await once(server.#socket, 'listening');
     return server;
   }
 
   get address(): string {
-    return `127.0.0.1:${(this.#socket.address() as AddressInfo).port}`;
+    const { address, port } = this.#socket.address() as AddressInfo;
+    return `${address}:${port}`;
   }
 
   stop(): Promise<void> {
