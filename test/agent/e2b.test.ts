@@ -299,7 +299,7 @@ test('files are joined to one, and are gone afterwards', async () => {
     json: { code: 404 },
   });
   expect([await read('parts/1'), await read('whole/file')]).toEqual(['kept', '111222333']);
-  const unusable: Record<string, string>[] = [
+  for (const bad of [
     {},
     { source_paths: [], destination: 'x' },
     { source_paths: ['a'] },
