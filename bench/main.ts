@@ -1,7 +1,7 @@
 /**
  * `npm run bench [-- lifecycle agent gateway last-hop floods exec metrics bodies accounts usage create density imports
- * workflows libraries webhooks templates billing cluster peers]`: measures the speed, and the floors of the same machine
- * in the same run.
+ * workflows libraries webhooks templates billing e2b cluster peers]`: measures the speed, and the floors of the same
+ * machine in the same run.
  */
 const benches: Record<string, () => Promise<unknown>> = {
   lifecycle: () => import('./lifecycle/run.ts'),
@@ -22,6 +22,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   webhooks: () => import('./webhooks/run.ts'),
   templates: () => import('./templates/run.ts'),
   billing: () => import('./billing/run.ts'),
+  e2b: () => import('./e2b/run.ts'),
   cluster: () => import('./cluster/run.ts'),
   peers: () => import('./peers/run.ts'),
 };
