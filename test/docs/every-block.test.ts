@@ -6,6 +6,8 @@ import { promisify } from 'node:util';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { PythonWithClient } from '../clients/installed-python.ts';
 import { ProjectWithClient } from '../clients/packed-client.ts';
+import { pythonVersions, pythonWith } from '../e2b/published-packages.ts';
+import { settingsFor } from '../e2b/run-program.ts';
 import { runOperator } from '../support/operator.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { S3Server } from '../support/s3-server.ts';
@@ -31,10 +33,10 @@ const notRun = [
   'clients/python/README.md: pip install $PLATFORM_URL/clients/sandbox_platform_client-0.1.0-py3-none-any.whl',
   'clients/typescript/README.md: npm install $PLATFORM_URL/clients/sandbox-platform-client.tgz',
   'docs/billing.md: npm run admin -- refund-charge --charge pi_… --amount 5.00 --description "An hour without service"',
+  'docs/e2b.md: export E2B_DOMAIN=sandboxes.example.com E2B_API_KEY=e2b_73706b5f…',
   'docs/guides/agent-runs-code.md: (cd clients/integrations/ai-sdk && npm install --no-save $PLATFORM_URL/clients/sandbox-platform-client.tgz && npm run build && npm pack)',
   "docs/guides/agent-runs-code.md: import { stepCountIs, ToolLoopAgent } from 'ai';",
   "docs/guides/from-daytona.md: import { Daytona } from '@daytonaio/sdk';",
-  "docs/guides/from-e2b.md: import { Sandbox } from '@e2b/code-interpreter';",
   'docs/guides/three-machines.md: docker compose --env-file /etc/sandbox-platform/servers.env --file docker-compose.yml --file /etc/sandbox-platform/servers.yml \\',
   'docs/integrations.md: from agents import RunConfig, Runner',
   'docs/integrations.md: from deepagents import create_deep_agent',
@@ -75,6 +77,7 @@ const platform = new RunningPlatform();
 const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'documentation-'));
 let project: ProjectWithClient;
 let python: PythonWithClient;
+let e2bPython: string;
 let s3: S3Server;
 let programFiles: Map<CodeBlock, string>;
 let environment: Record<string, string>;
@@ -82,16 +85,18 @@ let environment: Record<string, string>;
 let document: any;
 
 beforeAll(async () => {
-  [project, python, s3] = await Promise.all([
+  [project, python, e2bPython, s3] = await Promise.all([
     ProjectWithClient.make(),
     PythonWithClient.make(),
+    pythonWith(pythonVersions[0][0]),
     S3Server.start('data'),
     platform.start(),
   ]);
   fs.symlinkSync(platform.dataDir, path.join(folder, '.data'));
   fs.symlinkSync(path.join(root, 'ops'), path.join(folder, 'ops'));
-  const library = path.join(root, 'node_modules/standardwebhooks');
-  fs.symlinkSync(library, path.join(project.dir, 'node_modules/standardwebhooks'));
+  for (const library of ['standardwebhooks', 'e2b', '@e2b']) {
+    fs.symlinkSync(path.join(root, 'node_modules', library), path.join(project.dir, 'node_modules', library));
+  }
   const programs = runnable.filter(({ language }) => language === 'ts');
   const files = await project.check(programs.map(({ source }) => source));
   programFiles = new Map(programs.map((block, index) => [block, files[index]!]));
@@ -130,6 +135,7 @@ async function idsOfExamples(): Promise<Record<string, string>> {
   const hosts = JSON.parse((await runOperator('admin', platform.dataDir, ['list-hosts'])).stdout);
   return {
     ...{ PLATFORM_URL, PLATFORM_API_KEY: PLATFORM_API_KEY!, PLATFORM_DATA_DIR: platform.dataDir, REPOSITORY: root },
+    ...settingsFor(platform.env),
     ...{ SANDBOX_ID: sandbox.sandbox_id, DOMAIN: sandbox.sandbox_domain, TOKEN: sandbox.envd_access_token! },
     ...{ ACCOUNT_ID: user.account_id, USER_ID: user.user_id, DELETED_USER_ID: await deletedUser(client) },
     ...{ S3_ENDPOINT: s3.endpoint, S3_ACCESS_KEY: s3.accessKey, S3_SECRET_KEY: s3.secretKey },
@@ -165,6 +171,10 @@ async function runShell(all: CodeBlock[]): Promise<string[]> {
   return stdout.split(separator);
 }
 
+async function runE2bPython({ source }: CodeBlock): Promise<string> {
+  return (await run(e2bPython, ['-c', source], { env: { ...process.env, ...environment }, timeout: 100_000 })).stdout;
+}
+
 describe('the blocks of', () => {
   const pagesThatRun = [...new Set(runnable.map(({ page }) => page))];
   test.each(pagesThatRun)(
@@ -178,7 +188,9 @@ describe('the blocks of', () => {
         if (block.language === 'ts') {
           expectOutput(block, await project.runFile(programFiles.get(block)!, environment));
         } else if (block.language === 'python') {
-          expectOutput(block, await python.run(['-c', block.source], environment));
+          const isOfE2b = /^from e2b/m.test(block.source);
+          const printed = isOfE2b ? await runE2bPython(block) : await python.run(['-c', block.source], environment);
+          expectOutput(block, printed);
         } else if (block.language === 'json') {
           expect([block.line, fieldsThatAreNotThere(block, document)]).toEqual([block.line, []]);
         }
