@@ -11,6 +11,7 @@ import { Migration0010Upkeep } from './0010-upkeep.ts';
 import { Migration0011DirectStarts } from './0011-direct-starts.ts';
 import { Migration0012WebhookRelay } from './0012-webhook-relay.ts';
 import { Migration0013DirectMoves } from './0013-direct-moves.ts';
+import { Migration0014PublicPorts } from './0014-public-ports.ts';
 
 /** All migrations in the order of their names, which is the order of execution. */
 export const migrations = [
@@ -27,4 +28,5 @@ export const migrations = [
   { name: '0011-direct-starts', class: Migration0011DirectStarts },
   { name: '0012-webhook-relay', class: Migration0012WebhookRelay },
   { name: '0013-direct-moves', class: Migration0013DirectMoves },
+  { name: '0014-public-ports', class: Migration0014PublicPorts },
 ];

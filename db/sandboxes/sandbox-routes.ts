@@ -14,6 +14,8 @@ export interface SandboxRouteRow {
   address: string | null;
   agentPort: number | null;
   secure: boolean;
+  /** Ports that nobody declared are public, except those of the agent. */
+  publicPorts: boolean;
   /** The number of the secret key from which its tokens are derived. */
   secretKeyNumber: number;
   /** The owner of the sandbox is disabled, so only its public ports are served. */
@@ -23,7 +25,7 @@ export interface SandboxRouteRow {
 
 const routeFields = [
   ...(['sandboxId', 'ownerUserId', 'status', 'deletedAt', 'hostId', 'agentAddress', 'agentPort', 'secure'] as const),
-  ...(['secretKeyNumber', 'templatePorts', 'customPorts'] as const),
+  ...(['publicPorts', 'secretKeyNumber', 'templatePorts', 'customPorts'] as const),
 ] as const;
 
 /** Null: it does not exist, or was deleted. */
@@ -49,6 +51,7 @@ export async function findEverKnownRoute(
     address: row.agentAddress ?? null,
     agentPort: row.agentPort ?? null,
     secure: row.secure,
+    publicPorts: row.publicPorts,
     secretKeyNumber: row.secretKeyNumber,
     isLocked,
     ports: unionOfPorts(row.templatePorts, row.customPorts),
