@@ -15,6 +15,7 @@ import { draining } from './plugins/draining.ts';
 import { errors, onFrameworkError, onMalformedRequest } from './plugins/errors.ts';
 import { openapi } from './plugins/openapi.ts';
 import './plugins/fastify-types.ts';
+import { gatewayClients, readGatewayClient } from './plugins/gateway-clients.ts';
 import { health } from './plugins/health.ts';
 import { idempotency } from './plugins/idempotency.ts';
 import { metrics } from './plugins/metrics.ts';
@@ -42,7 +43,11 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     bodyLimit: unroutedBodyBytes,
     serverFactory: (handler) => {
       const perClient = settings.PLATFORM_TRUST_PROXY ? null : settings.PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT;
-      return createHttpServer(handler, { ...timeouts, connectionsPerClient: perClient });
+      return createHttpServer(handler, {
+        ...timeouts,
+        connectionsPerClient: perClient,
+        readGatewayClient: (request) => readGatewayClient(request, deps.clientAddressKeys()),
+      });
     },
     return503OnClosing: false,
     // There is one proxy. Only the address that it appended counts; addresses from the caller do not.
@@ -56,6 +61,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
 
   app.register(draining);
   app.register(requestIds);
+  app.register(gatewayClients, { keys: deps.clientAddressKeys });
   app.register(unreadBodies);
   app.register(errors);
   app.register(requestLimits);

@@ -48,6 +48,8 @@ export interface ApiDependencies {
   registry: PlatformRegistry | null;
   /** Null: not configured. */
   paymentProcessor: PaymentProcessor | null;
+  /** The keys with which a gateway signs the address of its client. */
+  clientAddressKeys(): Buffer[];
   listCursors: ListCursors;
   cardLinks: CardLinks;
   sandboxAgents: SandboxAgents;

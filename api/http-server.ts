@@ -26,6 +26,11 @@ const keepAliveTimeoutMs = 65_000;
 interface HttpServerLimits {
   /** Connections of one address (IPv6: /64). Null behind a proxy, because all connections come from the proxy. */
   connectionsPerClient: number | null;
+  /**
+   * The address of the client for which the platform's gateway forwards a request. Such connections do not count,
+   * because the gateway counts its clients itself. Null: an ordinary request.
+   */
+  readGatewayClient: (request: http.IncomingMessage) => string | null;
   /** The time from a request's first byte to the end of its head, or from the connect to the first byte. */
   headersTimeoutMs: number;
   /** The time to the end of the request's body. */
@@ -39,6 +44,8 @@ type Handler = (request: http.IncomingMessage, response: http.ServerResponse) =>
 interface Connection {
   /** The key of the connection's client. */
   client: string;
+  /** Takes the connection out of its client's count. */
+  uncount: () => void;
   /** Requests without a complete reply, oldest first. */
   waiting: [http.IncomingMessage, http.ServerResponse][];
 }
@@ -49,7 +56,7 @@ interface Connection {
  * the other.
  */
 export function createHttpServer(handler: Handler, limits: HttpServerLimits): http.Server {
-  const { connectionsPerClient, headersTimeoutMs, requestTimeoutMs, timeoutCheckMs } = limits;
+  const { connectionsPerClient, readGatewayClient, headersTimeoutMs, requestTimeoutMs, timeoutCheckMs } = limits;
   const server = http.createServer({
     headersTimeout: headersTimeoutMs,
     requestTimeout: requestTimeoutMs,
@@ -58,10 +65,20 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
     IncomingMessage: JoiningRequest,
   });
   server.maxConnections = maxConnections;
-  const counts = connectionsPerClient && new BoundedCounts(connectionsPerClient, 'connections-of-client');
+  const counts =
+    connectionsPerClient === null ? null : new BoundedCounts(connectionsPerClient, 'connections-of-client');
   const starts = new FairTurns(startsPerTurn);
   const connections = new WeakMap<Socket, Connection>();
-  server.on('request', oneAtATime(handler, connections));
+  const runInTurn = oneAtATime(handler, connections);
+  server.on('request', (request, response) => {
+    const address = readGatewayClient(request);
+    if (address !== null) {
+      const connection = connections.get(request.socket)!;
+      connection.uncount();
+      connection.client = clientKey(address);
+    }
+    runInTurn(request, response);
+  });
   const listeners = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
   server.on('connection', (socket) => {
@@ -70,8 +87,13 @@ export function createHttpServer(handler: Handler, limits: HttpServerLimits): ht
       socket.destroy();
       return;
     }
-    if (counts) socket.once('close', () => counts.remove(key));
-    const connection: Connection = { client: key, waiting: [] };
+    let isCounted = counts !== null;
+    const uncount = () => {
+      if (isCounted) counts?.remove(key);
+      isCounted = false;
+    };
+    socket.once('close', uncount);
+    const connection: Connection = { client: key, uncount, waiting: [] };
     connections.set(socket, connection);
     const ignore = () => undefined;
     socket.on('error', ignore);

@@ -63,6 +63,7 @@ const app = createApp({
   sealRegistryPassword: secrets.sealRegistryPassword,
   registry: PlatformRegistry.of(settings),
   paymentProcessor: PaymentProcessor.of(settings),
+  clientAddressKeys: secrets.clientAddressKeys,
   listCursors: new ListCursors(secrets.listCursorKeys),
   cardLinks: new CardLinks(secrets.cardLinkKeys),
   sandboxAgents,

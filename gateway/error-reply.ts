@@ -19,17 +19,17 @@ export class GatewayError extends Error {
     this.code = code;
     this.retryAfterSeconds = options.retryAfterSeconds ?? null;
   }
+
+  /** The body of the reply: the platform's error format. */
+  body(requestId: string): object {
+    const { message, code } = this;
+    return { success: false, error: message, code, request_id: requestId, timestamp: new Date().toISOString() };
+  }
 }
 
-/** The refusal as a reply in the platform's error format: a flat header list and a JSON body. */
+/** The refusal as a reply: a flat header list and a JSON body. */
 export function errorReply(error: GatewayError, requestId: string): { headers: string[]; body: string } {
-  const body = JSON.stringify({
-    success: false,
-    error: error.message,
-    code: error.code,
-    request_id: requestId,
-    timestamp: new Date().toISOString(),
-  });
+  const body = JSON.stringify(error.body(requestId));
   const headers = ['Content-Type', 'application/json', 'Content-Length', String(Buffer.byteLength(body))];
   headers.push('Cache-Control', 'no-store', 'X-Request-Id', requestId);
   if (error.retryAfterSeconds !== null) headers.push('Retry-After', String(error.retryAfterSeconds));

@@ -3,6 +3,7 @@ import type { Logger } from 'pino';
 import { type CountExchange, noOtherProcesses } from '../domain/bounded-counts.ts';
 import type { SandboxId } from '../domain/ids.ts';
 import { AccessRecorder, type RecordAccess } from './access-recorder.ts';
+import { ApiProxy, type ApiProxyOptions } from './api-proxy.ts';
 import { BoundedLog } from './bounded-log.ts';
 import { defaultLimits, type GatewayLimits } from './connection-limits.ts';
 import type { Exchange, ExchangeListener } from './exchange.ts';
@@ -25,6 +26,8 @@ export interface GatewayOptions {
   /** The base URL of the API, for links to its documentation. */
   apiUrl: string;
   trustProxy: boolean;
+  /** Requests for `api.<base domain>` are forwarded to this API. Absent: that host is unknown. */
+  api?: ApiProxyOptions;
   routes: RouteTable;
   /** The tunnels to sandboxes of other machines. Absent: all sandboxes are reached directly. */
   tunnels?: HostTunnels | null;
@@ -70,8 +73,10 @@ export function createGateway(options: GatewayOptions): Gateway {
   const recorder = new AccessRecorder(options.recordAccess, logger, options.accessIntervalMs);
   const onAccess = (sandboxId: SandboxId) => recorder.touch(sandboxId);
   const log = new BoundedLog(logger);
+  const api = options.api ? new ApiProxy(options.api, baseDomain, counts) : null;
   const proxy = new SandboxProxy({
     baseDomain,
+    api,
     apiUrl,
     trustProxy,
     limits,
@@ -117,6 +122,7 @@ export function createGateway(options: GatewayOptions): Gateway {
       http1.close();
       http2.close();
       pool.close();
+      api?.close();
       certificates.close();
       await recorder.close();
     },

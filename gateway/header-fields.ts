@@ -1,4 +1,5 @@
 import type { OutgoingHttpHeaders } from 'node:http2';
+import { forwardedClientField } from '../domain/forwarded-client.ts';
 
 /** Names that are removed from trailers: they could change the framing, routing or authorisation of the message. */
 const forbiddenTrailers = new Set([
@@ -22,6 +23,8 @@ const forbiddenTrailers = new Set([
   'expect',
   'x-platform-token',
   'x-access-token',
+  'e2b-traffic-access-token',
+  forwardedClientField,
 ]);
 
 /** Fields that Node allows only once over HTTP/2. For repeated ones Node throws, so only the first is kept. */

@@ -1,10 +1,14 @@
 import type { SandboxRoute } from './routes.ts';
 import { isQuerySigned, type SignedOperation, secretsEqual } from './signed-query.ts';
 
+/** The port of E2B's code interpreter, and the agent's path for it. */
+const interpreterPort = 49999;
+const interpreterPath = '/interpreter';
+
 /** The destination of a request inside the sandbox, and the credential that it needs. */
 export type PortAccess =
-  /** The agent checks the token of its requests. */
-  | { kind: 'agent'; port: number }
+  /** The agent checks the token of its requests. `pathPrefix`: where it serves the port. */
+  | { kind: 'agent'; port: number; pathPrefix: '' | typeof interpreterPath }
   | { kind: 'public'; port: number }
   /** `requestedPort` is the port in the host name. Signatures contain this port. */
   | { kind: 'token'; port: number; requestedPort: number }
@@ -12,17 +16,20 @@ export type PortAccess =
 
 /**
  * The sandbox's port that a request for `requestedPort` reaches (null: the agent), and whether it needs the token. A
- * declared port is public unless it is `is_protected`. An undeclared port needs the token if the sandbox is `secure`. A
- * declared port with the agent's port as its target counts as the agent.
+ * declared port is public unless it is `is_protected`. An undeclared port needs the token if the sandbox is `secure` and
+ * its ports are not public. A declared port with the agent's port as its target counts as the agent. The agent also
+ * serves the code interpreter of E2B's clients, at an undeclared port of its own.
  */
 export function portAccess(route: SandboxRoute, requestedPort: number | null): PortAccess {
-  if (requestedPort === null) return { kind: 'agent', port: route.agentPort };
+  const agent = { kind: 'agent', port: route.agentPort, pathPrefix: '' } as const;
+  if (requestedPort === null) return agent;
   const declared = route.ports.filter((port) => port.port === requestedPort);
   const http = declared.find((port) => port.protocol !== 'UDP');
   const port = http?.servicePort ?? requestedPort;
-  if (port === route.agentPort || requestedPort === route.agentPort) return { kind: 'agent', port: route.agentPort };
+  if (port === route.agentPort || requestedPort === route.agentPort) return agent;
   if (declared.length > 0 && !http) return { kind: 'not_http' };
-  const needsToken = http ? http.isProtected : route.secure;
+  if (!http && port === interpreterPort) return { ...agent, pathPrefix: interpreterPath };
+  const needsToken = http ? http.isProtected : route.secure && !route.publicPorts;
   return needsToken ? { kind: 'token', port, requestedPort } : { kind: 'public', port };
 }
 

@@ -1,3 +1,4 @@
+import { forwardedClientField } from '../domain/forwarded-client.ts';
 import { isDisguisedCredential, nominatedNames, withoutNames } from './header-fields.ts';
 import { takeSessions } from './pages/page-session.ts';
 
@@ -10,6 +11,11 @@ export interface RequestHeaders {
   forward: string[];
   hosts: string[];
   accessToken: string | null;
+  /** E2B's name of the access token in requests to ports other than the agent's. */
+  trafficToken: string | null;
+  /** The destination of a request whose host name names none. They are also in `forward`. */
+  sandboxIds: string[];
+  sandboxPorts: string[];
   /** Sessions of the web pages, removed from the cookies. */
   pageSessions: string[];
   contentType: string | null;
@@ -30,6 +36,9 @@ export function readRequestHeaders(raw: string[]): RequestHeaders {
     forward: [],
     hosts: [],
     accessToken: null,
+    trafficToken: null,
+    sandboxIds: [],
+    sandboxPorts: [],
     pageSessions: [],
     contentType: null,
     contentLengths: [],
@@ -72,6 +81,17 @@ export function readRequestHeaders(raw: string[]): RequestHeaders {
       case 'x-access-token':
         headers.accessToken = headers.accessToken === null ? value : `${headers.accessToken}, ${value}`;
         break;
+      case 'e2b-traffic-access-token':
+        headers.trafficToken = headers.trafficToken === null ? value : `${headers.trafficToken}, ${value}`;
+        break;
+      case 'e2b-sandbox-id':
+        headers.sandboxIds.push(value);
+        forward.push(name, value);
+        break;
+      case 'e2b-sandbox-port':
+        headers.sandboxPorts.push(value);
+        forward.push(name, value);
+        break;
       case 'x-request-id':
         headers.requestId = value;
         break;
@@ -97,6 +117,7 @@ export function readRequestHeaders(raw: string[]): RequestHeaders {
       case 'http2-settings':
       case 'trailer':
       case 'x-platform-token':
+      case forwardedClientField:
       case 'x-forwarded-host':
       case 'x-forwarded-port':
       case 'x-forwarded-server':

@@ -20,8 +20,10 @@ export interface SandboxRoute {
   /** IPv4 address on the host's link. Null before the sandbox is placed and after it has ended. */
   address: string | null;
   agentPort: number;
-  /** Undeclared ports need the access token too. */
+  /** Undeclared ports need the access token too, unless they are public. */
   secure: boolean;
+  /** Undeclared ports are public, except those of the agent. */
+  publicPorts: boolean;
   accessToken: string | null;
   /** The token for the agent's platform paths. */
   platformToken: string;

@@ -1,11 +1,14 @@
+import ipaddr from 'ipaddr.js';
 import type { Logger } from 'pino';
 import { BoundedCounts, type CountExchange } from '../domain/bounded-counts.ts';
 import { clientKey } from '../domain/client-address.ts';
 import type { SandboxId } from '../domain/ids.ts';
+import type { ApiProxy } from './api-proxy.ts';
 import type { BoundedLog } from './bounded-log.ts';
 import type { GatewayLimits } from './connection-limits.ts';
 import { GatewayError } from './error-reply.ts';
 import type { Exchange } from './exchange.ts';
+import { withoutNames } from './header-fields.ts';
 import { methodNotAllowed } from './http1-front.ts';
 import { OpenPrivateExchanges } from './open-private-exchanges.ts';
 import { errorPage, isForPerson, sandboxPage } from './pages/notice-page.ts';
@@ -15,11 +18,12 @@ import { type PagePath, readPagePath } from './pages/page-paths.ts';
 import { type PageCall, WebPages } from './pages/web-pages.ts';
 import { isPlatformPath } from './platform-path.ts';
 import { isPortAuthorized, portAccess } from './port-access.ts';
+import type { RequestHeaders } from './request-headers.ts';
 import type { RouteTable, SandboxRoute } from './routes.ts';
 import { withoutSignature } from './signed-query.ts';
-import { isServerNameAllowed, readTargetHost } from './target-host.ts';
+import { isServerNameAllowed, readTargetFields, readTargetHost, type SandboxTarget } from './target-host.ts';
 import { GrpcForwarding, isGrpc } from './upstream/grpc-forwarding.ts';
-import { type ForwardingContext, HttpForwarding, refusalFor } from './upstream/http-forwarding.ts';
+import { type Connections, type ForwardingContext, HttpForwarding, refusalFor } from './upstream/http-forwarding.ts';
 import { SandboxUnreachable } from './upstream/opening.ts';
 import type { UpstreamPool } from './upstream/pool.ts';
 import type { UpstreamRequest } from './upstream/request-head.ts';
@@ -38,6 +42,8 @@ const retryWithinMs = 2000;
 
 export interface SandboxProxyOptions {
   baseDomain: string;
+  /** Null: the gateway does not forward to the API. */
+  api: ApiProxy | null;
   /** The base URL of the API, for links to its documentation. */
   apiUrl: string;
   trustProxy: boolean;
@@ -51,6 +57,21 @@ export interface SandboxProxyOptions {
   logger: Logger;
   /** A log for lines that tenants can cause. */
   log: BoundedLog;
+}
+
+/** The fields that name a sandbox where the host name does not. The agent tells E2B's clients by the id. */
+const routingPort = new Set(['e2b-sandbox-port']);
+const routingFields = new Set(['e2b-sandbox-id', ...routingPort]);
+/** Sandboxes share a host name there, so a cookie of one would be sent to the others. */
+const setCookie = new Set(['set-cookie']);
+
+interface Destination {
+  host: string;
+  /** Null: the agent. */
+  port: number | null;
+  /** The host name is that of all sandboxes. */
+  isShared: boolean;
+  call: PageCall | null;
 }
 
 interface Forwarding {
@@ -103,13 +124,16 @@ export class SandboxProxy {
     if (!isServerNameAllowed(exchange.client.serverName, baseDomain)) {
       throw new GatewayError(421, 'misdirected_request', 'This TLS connection was opened for another name');
     }
-    const target = readTargetHost(host, baseDomain);
-    if (target.kind === 'malformed') throw invalidHost();
-    if (target.kind === 'unknown') throw new GatewayError(404, 'unknown_host', 'No sandbox has this host name');
+    const named = readTargetHost(host, baseDomain);
+    if (named.kind === 'malformed') throw invalidHost();
+    const shared = named.kind === 'base' || named.kind === 'foreign' ? readSharedTarget(exchange.headers) : null;
+    const target = shared ?? named;
+    if (target.kind === 'api' && this.#options.api) return this.#serveApi(exchange, this.#options.api);
     if (target.kind === 'base') {
       this.#serveBase(exchange);
       return;
     }
+    if (target.kind !== 'sandbox') throw new GatewayError(404, 'unknown_host', 'No sandbox has this host name');
     const { sandboxId, port } = target;
     const releases: (() => void)[] = [];
     let forwarding: Forwarding | null = null;
@@ -136,7 +160,7 @@ export class SandboxProxy {
         call = this.#callOfPage(exchange, route, page, host);
         if (!call) return;
       }
-      const { isPublic, ...admitted } = this.#admit(exchange, route, port, host, call);
+      const { isPublic, ...admitted } = this.#admit(exchange, route, { host, port, isShared: shared !== null, call });
       const context = { ...admitted, clientKey, waiting: this.#waiting };
       if (triedAddress === null) {
         this.#countSandbox(sandboxId, releases);
@@ -160,6 +184,30 @@ export class SandboxProxy {
         triedAddress = route.address;
       }
     }
+  }
+
+  async #serveApi(exchange: Exchange, api: ApiProxy): Promise<void> {
+    const { trustProxy, limits, log } = this.#options;
+    const releases: (() => void)[] = [];
+    let forwarding: Forwarding | null = null;
+    exchange.onClosed = (completed) => {
+      for (const release of releases) release();
+      forwarding?.clientClosed(completed);
+    };
+    const key = this.#countClient(exchange, releases);
+    const address = clientAddress(exchange, trustProxy);
+    const { requestId } = exchange;
+    forwarding = api.forwardingOf(
+      exchange,
+      { key, address, releases },
+      {
+        trustProxy,
+        waiting: this.#waiting,
+        stalledClientTimeoutMs: limits.stalledClientTimeoutMs,
+        onBadReply: (reason) => log.write('warn', { requestId, reason }, 'the API sent a bad reply'),
+      },
+    );
+    await forwarding.start();
   }
 
   #serveBase(exchange: Exchange): void {
@@ -196,12 +244,10 @@ export class SandboxProxy {
   #admit(
     exchange: Exchange,
     route: SandboxRoute,
-    requestedPort: number | null,
-    host: string,
-    call: PageCall | null,
+    { host, port: requestedPort, isShared, call }: Destination,
   ): Omit<ForwardingContext, 'clientKey' | 'waiting'> & { isPublic: boolean } {
     const { method, isWebSocket } = exchange;
-    const target = call?.target ?? exchange.target;
+    let target = call?.target ?? exchange.target;
     const { trustProxy, pool, limits, log } = this.#options;
     const access = portAccess(route, requestedPort);
     if (access.kind === 'not_http') {
@@ -210,18 +256,28 @@ export class SandboxProxy {
     const isAgent = access.kind === 'agent';
     const isPublic = access.kind === 'public';
     if (route.isLocked && !isPublic) throw ownerDisabled();
-    // The reply must not reveal that the path exists.
-    if (isAgent && isPlatformPath(target)) throw notFound();
-    const request: UpstreamRequest = { target, host, trustProxy, passesAccessToken: isAgent };
-    const replyFields = isAgent && !call ? isolateFromPages(exchange) : [];
+    const { forward, accessToken, trafficToken } = exchange.headers;
+    let credentials: string[] = [];
+    if (isAgent) {
+      const { pathPrefix } = access;
+      if (pathPrefix !== '') target = `${pathPrefix}${target.startsWith('/') ? target : '/'}`;
+      // The reply must not reveal that the path exists.
+      if (isPlatformPath(target)) throw notFound();
+      const token = accessToken ?? (pathPrefix === '' ? null : trafficToken);
+      if (token !== null) credentials = ['X-Access-Token', token];
+    }
     if (access.kind === 'token') {
-      const { accessToken } = exchange.headers;
       const { requestedPort: port } = access;
-      if (!isPortAuthorized(route, { port, accessToken, target, method, isWebSocket })) {
+      const token = accessToken ?? trafficToken;
+      if (!isPortAuthorized(route, { port, accessToken: token, target, method, isWebSocket })) {
         throw new GatewayError(401, 'unauthenticated', 'This port asks for the access token of the sandbox');
       }
-      request.target = withoutSignature(target);
+      target = withoutSignature(target);
     }
+    const fields = isShared ? withoutNames(forward, isAgent ? routingPort : routingFields) : forward;
+    const request: UpstreamRequest = { target, host, trustProxy, fields, credentials };
+    const replyFields = isAgent && !call ? isolateFromPages(exchange) : [];
+    if (isShared) replyFields.push('Vary', 'E2b-Sandbox-Id, E2b-Sandbox-Port');
     const { stalledClientTimeoutMs } = limits;
     const { sandboxId } = route;
     const { requestId } = exchange;
@@ -229,16 +285,25 @@ export class SandboxProxy {
     const onBadReply = (reason: string) =>
       log.write('info', { sandboxId, port, requestId, reason }, 'a sandbox sent a bad reply');
     const replyHead =
-      call?.replyHead ?? ((head: ResponseHead) => ({ ...head, headers: [...head.headers, ...replyFields] }));
+      call?.replyHead ??
+      ((head: ResponseHead) => {
+        const headers = isShared ? withoutNames(head.headers, setCookie) : head.headers;
+        return { ...head, headers: [...headers, ...replyFields] };
+      });
     const page = call || replyFields.length > 0 ? { replyHead, isPage: call !== null } : null;
-    return { exchange, route, port, request, pool, stalledClientTimeoutMs, onBadReply, isPublic, page };
+    const connections: Connections = {
+      acquire: (need) => pool.acquire(route, port, need),
+      release: (connection) => pool.release(connection),
+    };
+    const refusal = (error: Error) => refusalFor(error, port);
+    const common = { exchange, request, connections, refusal, stalledClientTimeoutMs, onBadReply, page };
+    return { ...common, route, port, pool, isPublic };
   }
 
   /** Returns the key under which the client is counted. */
   #countClient(exchange: Exchange, releases: (() => void)[]): string {
-    const { trustProxy } = this.#options;
-    const forwarded = trustProxy ? exchange.headers.forwardedFor?.split(',').at(-1)?.trim() : undefined;
-    const key = forwarded ? clientKey(forwarded) : exchange.client.key;
+    const forwarded = this.#options.trustProxy ? lastForwardedFor(exchange) : null;
+    const key = forwarded !== null ? clientKey(forwarded) : exchange.client.key;
     if (exchange.client.isOneTooMany) throw tooMany('connections');
     if (!this.#perClient.tryAdd(key)) throw tooMany('requests');
     releases.push(() => this.#perClient.remove(key));
@@ -283,6 +348,28 @@ export class SandboxProxy {
       'request',
     );
   }
+}
+
+/** The sandbox that the fields of the request name. Null: they name none. @throws {GatewayError} */
+function readSharedTarget({ sandboxIds, sandboxPorts }: RequestHeaders): SandboxTarget | null {
+  const target = readTargetFields(sandboxIds, sandboxPorts);
+  if (target?.kind !== 'malformed') return target;
+  throw new GatewayError(
+    400,
+    'invalid_host',
+    'E2b-Sandbox-Id and E2b-Sandbox-Port must name exactly one valid sandbox and port',
+  );
+}
+
+/** The address that the proxy in front has seen. */
+function lastForwardedFor({ headers }: Exchange): string | null {
+  return headers.forwardedFor?.split(',').at(-1)?.trim() || null;
+}
+
+function clientAddress(exchange: Exchange, trustProxy: boolean): string {
+  const forwarded = trustProxy ? lastForwardedFor(exchange) : null;
+  const address = forwarded !== null && ipaddr.isValid(forwarded) ? forwarded : exchange.client.address;
+  return ipaddr.process(address).toString();
 }
 
 function isRunning(route: SandboxRoute): boolean {

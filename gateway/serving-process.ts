@@ -4,7 +4,7 @@ import { openSecrets } from '../db/open-secrets.ts';
 import { createOrm, poolCounts } from '../db/orm.ts';
 import { recordAccess } from '../db/sandboxes/sandbox-routes.ts';
 import { logDestination } from '../platform/config/log-destination.ts';
-import { apiUrl } from '../platform/config/public-urls.ts';
+import { apiUrl, innerApiUrl } from '../platform/config/public-urls.ts';
 import { loadSettings } from '../platform/config/settings.ts';
 import { createProcessRegistry } from '../platform/monitoring/process-metrics.ts';
 import { showCertificates } from './certificate-metrics.ts';
@@ -51,6 +51,11 @@ await serveAsMember(logger, async (membership) => {
     baseDomain,
     apiUrl: apiUrl(settings),
     trustProxy: settings.PLATFORM_TRUST_PROXY,
+    api: {
+      url: innerApiUrl(settings),
+      clientAddressKeys: secrets.clientAddressKeys,
+      maxRequestsPerClient: settings.PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT,
+    },
     routes,
     tunnels: lastHops?.tunnels ?? null,
     certificates,

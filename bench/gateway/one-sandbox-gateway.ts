@@ -27,6 +27,7 @@ const route = {
   address: '127.0.0.1',
   agentPort,
   secure: false,
+  publicPorts: false,
   accessToken: null,
   platformToken: '',
   isLocked: false,

@@ -3,7 +3,7 @@ import { GatewayError } from '../error-reply.ts';
 import { badResponse } from '../fault-boundary.ts';
 import { FieldsTooLarge, forwardableTrailers, http2Headers, withoutForeignCookies } from '../header-fields.ts';
 import { unreadBytes, unsentBytes, type WaitingExchange } from '../waiting-bytes.ts';
-import { type ForwardingContext, refusalFor, tooMuchWaits } from './http-forwarding.ts';
+import { type ForwardingContext, tooMuchWaits } from './http-forwarding.ts';
 import { SandboxUnreachable } from './opening.ts';
 import { gatewayHeaders } from './request-head.ts';
 
@@ -43,7 +43,7 @@ export class GrpcForwarding implements WaitingExchange {
       throw new GatewayError(502, 'sandbox_bad_response', 'The server in the sandbox does not speak HTTP/2');
     }
     if (exchange.isClosed) return;
-    const headers = http2Headers([...exchange.headers.forward, ...gatewayHeaders(exchange, request)]);
+    const headers = http2Headers([...request.fields, ...gatewayHeaders(exchange, request)]);
     headers[':method'] = exchange.method;
     headers[':path'] = request.target;
     headers[':scheme'] = 'http';
@@ -124,7 +124,7 @@ export class GrpcForwarding implements WaitingExchange {
       else if (client.headersSent) this.#stopSending(client);
       // The server did not begin the call, so the client may safely retry.
       else if (upstream.rstCode === NGHTTP2_REFUSED_STREAM) client.close(NGHTTP2_REFUSED_STREAM);
-      else exchange.refuse(refusalFor(new Error('closed without a reply'), this.#context.port));
+      else exchange.refuse(this.#context.refusal(new Error('closed without a reply')));
     };
     const { faults } = exchange;
     upstream.on('error', () => undefined);

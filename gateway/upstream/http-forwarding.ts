@@ -19,12 +19,24 @@ const maxInformationalBytes = 32 * 1024;
 const informationalOverheadBytes = 128;
 const fieldOverheadBytes = 32;
 
-export interface ForwardingContext {
+/** Gives connections to one server. */
+export interface Connections {
+  /**
+   * `replayable`: may be an idle one. `once`: may be an idle one only if the server certainly still waits for a request.
+   * `fresh`: a new one.
+   * @throws {SandboxUnreachable}
+   */
+  acquire(need: 'replayable' | 'once' | 'fresh'): Promise<Http1Connection>;
+  /** Takes back a connection. Its response was sent completely. */
+  release(connection: Http1Connection): void;
+}
+
+export interface HttpContext {
   exchange: Exchange;
-  route: SandboxRoute;
-  port: number;
   request: UpstreamRequest;
-  pool: UpstreamPool;
+  connections: Connections;
+  /** The reply to the client if the server gave none. */
+  refusal: (error: Error) => GatewayError;
   /** The key under which the client's requests are counted. */
   clientKey: string;
   waiting: WaitingBytes;
@@ -36,9 +48,16 @@ export interface ForwardingContext {
   page: { replyHead: (head: ResponseHead) => ResponseHead; isPage: boolean } | null;
 }
 
-/** Forwards one request to the sandbox and its response back. It buffers no more than the sockets do. */
+/** The forwarding of a request to a sandbox. */
+export interface ForwardingContext extends HttpContext {
+  route: SandboxRoute;
+  port: number;
+  pool: UpstreamPool;
+}
+
+/** Forwards one request to a server and its response back. It buffers no more than the sockets do. */
 export class HttpForwarding implements ConnectionUser, WaitingExchange {
-  protected readonly context: ForwardingContext;
+  protected readonly context: HttpContext;
   protected readonly exchange: Exchange;
   protected connection: Http1Connection | null = null;
   readonly #chunked: boolean;
@@ -54,7 +73,7 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   readonly #flushed: () => void;
   #stopWatching: () => void = () => undefined;
 
-  constructor(context: ForwardingContext) {
+  constructor(context: HttpContext) {
     this.context = context;
     this.exchange = context.exchange;
     this.#chunked = chooseFraming(context.exchange) === 'chunked';
@@ -195,10 +214,10 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
   }
 
   protected async connect(need: 'replayable' | 'once' | 'fresh'): Promise<void> {
-    const { pool, route, port } = this.context;
-    const connection = await pool.acquire(route, port, need);
+    const { connections } = this.context;
+    const connection = await connections.acquire(need);
     if (this.exchange.isClosed) {
-      pool.release(connection);
+      connections.release(connection);
       return;
     }
     this.connection = connection;
@@ -266,14 +285,14 @@ export class HttpForwarding implements ConnectionUser, WaitingExchange {
     this.connection = null;
     this.#isPumping = false;
     if (!connection) return;
-    if (this.#requestSent) this.context.pool.release(connection);
+    if (this.#requestSent) this.context.connections.release(connection);
     else connection.destroy();
   }
 
   #refuse(error: Error): void {
     this.#isPumping = false;
     if (this.exchange.isClosed || this.exchange.isHeadSent) return;
-    this.exchange.refuse(refusalFor(error, this.context.port));
+    this.exchange.refuse(this.context.refusal(error));
   }
 }
 

@@ -65,13 +65,11 @@ export class UpstreamPool {
   async acquire(route: SandboxRoute, port: number, need: 'replayable' | 'once' | 'fresh'): Promise<Http1Connection> {
     const upstreams = this.#of(route);
     const idle = need === 'fresh' ? undefined : upstreams.idle.get(port);
-    const now = performance.now();
     for (let latest = idle?.at(-1); latest; latest = idle?.at(-1)) {
-      const idleMs = now - latest.idleSinceMs;
-      const isFit = latest.isOpen && idleMs < idleLimitMs(latest);
-      if (isFit && need === 'once' && latest.keepAliveTimeoutMs === null && idleMs >= defaultIdleOnceMs) break;
+      const fit = isFit(latest, need);
+      if (fit === 'later') break;
       idle!.pop();
-      if (isFit) return latest;
+      if (fit === 'now') return latest;
       latest.destroy();
     }
     const connection = await this.#connect(upstreams, port);
@@ -246,6 +244,17 @@ export class UpstreamPool {
     if (upstreams.connecting > 0 || upstreams.connections.size > 0 || upstreams.sessions.size > 0) return;
     if (this.#sandboxes.get(upstreams.sandboxId) === upstreams) this.#sandboxes.delete(upstreams.sandboxId);
   }
+}
+
+/**
+ * Whether an idle connection may carry a request. `later`: not this one, but one that can be repeated. `never`: none, as
+ * its server may have closed it.
+ */
+export function isFit(connection: Http1Connection, need: 'replayable' | 'once' | 'fresh'): 'now' | 'later' | 'never' {
+  const idleMs = performance.now() - connection.idleSinceMs;
+  if (!connection.isOpen || idleMs >= idleLimitMs(connection)) return 'never';
+  if (need === 'once' && connection.keepAliveTimeoutMs === null && idleMs >= defaultIdleOnceMs) return 'later';
+  return 'now';
 }
 
 function idleLimitMs(connection: Http1Connection): number {

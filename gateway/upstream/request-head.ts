@@ -3,10 +3,12 @@ import type { Exchange } from '../exchange.ts';
 export interface UpstreamRequest {
   /** The target for the sandbox, without the signature that the gateway has checked. */
   target: string;
-  /** The unchanged Host of the client. */
+  /** The Host for the server. For a sandbox, it is the unchanged one of the client. */
   host: string;
-  /** The agent checks its token itself. Other ports never get the token. */
-  passesAccessToken: boolean;
+  /** The fields of the client that the server gets, a flat list. */
+  fields: string[];
+  /** Fields with credentials, for a server that checks them itself, a flat list. */
+  credentials: string[];
   /** Trust the `X-Forwarded-*` fields of the proxy in front. */
   trustProxy: boolean;
 }
@@ -24,8 +26,8 @@ export function chooseFraming(exchange: Exchange): RequestFraming {
 /** The head of the request to the sandbox, built from the parsed request. `extra`: flat list. */
 export function requestHead(exchange: Exchange, request: UpstreamRequest, extra: string[] = []): string {
   const { headers, method } = exchange;
+  const { fields } = request;
   let head = `${method} ${request.target} HTTP/1.1\r\nHost: ${request.host}\r\n`;
-  const fields = headers.forward;
   for (let i = 0; i < fields.length; i += 2) head += `${fields[i]}: ${fields[i + 1]}\r\n`;
   const gatewayFields = gatewayHeaders(exchange, request);
   for (let i = 0; i < gatewayFields.length; i += 2) head += `${gatewayFields[i]}: ${gatewayFields[i + 1]}\r\n`;
@@ -37,12 +39,12 @@ export function requestHead(exchange: Exchange, request: UpstreamRequest, extra:
   return `${head}\r\n`;
 }
 
-/** The fields that the gateway adds for the sandbox, with the token if it is forwarded, as a flat list. */
+/** The fields that the gateway adds for the server, as a flat list. */
 export function gatewayHeaders(exchange: Exchange, request: UpstreamRequest): string[] {
   const { client, headers } = exchange;
   const peer = client.address.startsWith('::ffff:') ? client.address.slice(7) : client.address;
   const trusted = request.trustProxy ? headers : null;
-  const fields = [
+  return [
     'X-Forwarded-For',
     trusted?.forwardedFor ? `${trusted.forwardedFor}, ${peer}` : peer,
     'X-Forwarded-Proto',
@@ -51,7 +53,6 @@ export function gatewayHeaders(exchange: Exchange, request: UpstreamRequest): st
     request.host,
     'X-Request-Id',
     exchange.requestId,
+    ...request.credentials,
   ];
-  if (request.passesAccessToken && headers.accessToken !== null) fields.push('X-Access-Token', headers.accessToken);
-  return fields;
 }

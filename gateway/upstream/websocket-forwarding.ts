@@ -67,7 +67,7 @@ export class WebSocketForwarding extends HttpForwarding {
   protected override send(connection: Http1Connection): void {
     const { exchange } = this;
     const handshake = ['Connection', 'Upgrade', 'Upgrade', 'websocket'];
-    const hasKey = exchange.headers.forward.some(
+    const hasKey = this.context.request.fields.some(
       (name, i) => i % 2 === 0 && name.toLowerCase() === 'sec-websocket-key',
     );
     if (!hasKey) handshake.push('Sec-WebSocket-Key', randomBytes(16).toString('base64'));

@@ -7,7 +7,21 @@ export type AccountPage = 'sign-in' | 'reset-password' | 'forgot-password' | 'co
 
 /** The base URL at which clients reach the API. */
 export function apiUrl(settings: UrlSettings): string {
-  if (settings.PLATFORM_URL) return settings.PLATFORM_URL.replace(/\/+$/, '');
+  return settings.PLATFORM_URL?.replace(/\/+$/, '') || ownUrl(settings);
+}
+
+/**
+ * The base URL at which the gateway reaches the API: as its clients, unless they reach it through the gateway itself, at
+ * `api.<base domain>`.
+ */
+export function innerApiUrl(settings: UrlSettings & Pick<Settings, 'PLATFORM_BASE_DOMAIN'>): string {
+  const url = apiUrl(settings);
+  const isOfGateway = new URL(url).hostname === `api.${settings.PLATFORM_BASE_DOMAIN.toLowerCase()}`;
+  return isOfGateway ? ownUrl(settings) : url;
+}
+
+/** The API's own address. */
+function ownUrl(settings: Pick<Settings, 'PLATFORM_API_HOST' | 'PLATFORM_API_PORT'>): string {
   const host = settings.PLATFORM_API_HOST.includes(':')
     ? `[${settings.PLATFORM_API_HOST}]`
     : settings.PLATFORM_API_HOST;

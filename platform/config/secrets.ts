@@ -21,6 +21,8 @@ export interface PlatformSecrets {
   execTokenKeys(): Buffer[];
   /** Sign the cursors of lists. */
   listCursorKeys(): Buffer[];
+  /** Sign the addresses of clients whose requests the gateway forwards to the API. */
+  clientAddressKeys(): Buffer[];
   /** Sign the links that add a card. */
   cardLinkKeys(): Buffer[];
   /** The numbers of the secret keys whose signatures are accepted, that of new signatures first. */
@@ -92,6 +94,7 @@ export function deriveSecrets(
     platformToken: (sandboxId, number) => tokenFor(derive('platform-token', number), sandboxId),
     execTokenKeys: accepted('exec-token'),
     listCursorKeys: accepted('list-cursor'),
+    clientAddressKeys: accepted('client-address'),
     cardLinkKeys: accepted('card-link'),
     get acceptedKeyNumbers() {
       return keys.accepted;

@@ -9,6 +9,7 @@ import { until } from '../support/until.ts';
 
 const limits = {
   connectionsPerClient: 100,
+  readGatewayClient: () => null,
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 30_000,
   timeoutCheckMs: 2000,

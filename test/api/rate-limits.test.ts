@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { forwardedClientField, signForwardedClient } from '../../domain/forwarded-client.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
@@ -58,6 +59,26 @@ test.each([
     }
   },
 );
+
+test('requests through the gateway count for the address that it has signed, and nobody else can sign one', async () => {
+  const gateway = { remoteAddress: '192.0.2.30' };
+  const [key] = api.dependencies.clientAddressKeys();
+  const through = (address: string, signer = key!) => {
+    const headers = { [forwardedClientField]: signForwardedClient(address, signer) };
+    return api.send(null, 'GET', '/v1/users/me', undefined, { ...gateway, headers });
+  };
+  const statuses = async (call: () => Promise<{ status: number }>) => {
+    const replies: number[] = [];
+    for (let n = 0; n < 4; n++) replies.push((await call()).status);
+    return replies;
+  };
+  expect(await statuses(() => through('198.51.100.31'))).toEqual([401, 401, 401, 429]);
+  expect(await statuses(() => through('2001:db8::1'))).toEqual([401, 401, 401, 429]);
+  expect((await through('2001:db8::2')).status).toBe(429);
+  expect((await through('198.51.100.32')).status).toBe(401);
+  expect(await statuses(() => through('198.51.100.33', Buffer.alloc(32)))).toEqual([401, 401, 401, 429]);
+  expect((await api.send(null, 'GET', '/v1/users/me', undefined, gateway)).status).toBe(429);
+});
 
 test('probes have a separate limit, far above that of an address', async () => {
   for (let i = 0; i < 10; i++) {

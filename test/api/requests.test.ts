@@ -1,4 +1,5 @@
 import net from 'node:net';
+import { forwardedClientField, signForwardedClient } from '../../domain/forwarded-client.ts';
 import { until } from '../support/until.ts';
 import { startApi, type TestApi } from './test-api.ts';
 
@@ -159,6 +160,33 @@ describe('over a real connection', () => {
       expect(await answered('127.0.0.2')).toBe(true);
       sockets[0]!.destroy();
       await until(() => answered('127.0.0.1'));
+    } finally {
+      for (const socket of sockets) socket.destroy();
+      await limited.stop();
+    }
+  });
+
+  test('connections of the gateway have no share, because it counts its clients itself', async () => {
+    const limited = await startApi({ env: { PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT: '2' } });
+    const sockets: net.Socket[] = [];
+    try {
+      await limited.app.listen({ host: '127.0.0.1', port: 0 });
+      const { port: limitedPort } = limited.app.server.address() as net.AddressInfo;
+      const [key] = limited.dependencies.clientAddressKeys();
+      const isAnswered = (signer: Buffer) => {
+        const socket = net.connect({ port: limitedPort, host: '127.0.0.1' });
+        sockets.push(socket);
+        return new Promise<boolean>((resolve) => {
+          socket.once('data', () => resolve(true));
+          socket.on('error', () => resolve(false)).once('close', () => resolve(false));
+          const signed = `${forwardedClientField}: ${signForwardedClient('198.51.100.1', signer)}`;
+          socket.write(`GET /healthz HTTP/1.1\r\nHost: x\r\n${signed}\r\n\r\n`);
+        });
+      };
+      for (let n = 0; n < 5; n++) expect(await isAnswered(key!)).toBe(true);
+      const forged: boolean[] = [];
+      for (let n = 0; n < 3; n++) forged.push(await isAnswered(Buffer.alloc(32)));
+      expect(forged).toEqual([true, true, false]);
     } finally {
       for (const socket of sockets) socket.destroy();
       await limited.stop();

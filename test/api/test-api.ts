@@ -126,6 +126,7 @@ export async function startApi(
     sealRegistryPassword: secrets.sealRegistryPassword,
     registry: PlatformRegistry.of(settings),
     paymentProcessor: PaymentProcessor.of(settings),
+    clientAddressKeys: secrets.clientAddressKeys,
     listCursors: new ListCursors(secrets.listCursorKeys),
     cardLinks: new CardLinks(secrets.cardLinkKeys),
     sandboxAgents,

@@ -28,6 +28,7 @@ export class MemoryRoutes implements RouteSource, RouteChanges {
       address: '127.0.0.1',
       agentPort: 49983,
       secure: false,
+      publicPorts: false,
       accessToken: null,
       platformToken: 'platform-token',
       isLocked: false,

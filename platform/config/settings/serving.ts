@@ -5,7 +5,10 @@ import { emptyIsUnset, flag, port, positive, text, textOr, whole } from './field
 export const servingSettings = {
   PLATFORM_API_HOST: textOr('127.0.0.1'),
   PLATFORM_API_PORT: port(7080),
-  /** The API's address as clients see it. Empty: made from host and port. */
+  /**
+   * The API's address as clients see it, and where the gateway reaches it for `api.<base domain>`, unless that is this
+   * address. Empty: made from host and port.
+   */
   PLATFORM_URL: text(),
   PLATFORM_GATEWAY_HOST: textOr('127.0.0.1'),
   PLATFORM_GATEWAY_PORT: port(7081),
@@ -26,7 +29,10 @@ export const servingSettings = {
   /** Exec streams that may be open at once in one process of the API: of one user, and of one sandbox. */
   PLATFORM_EXEC_STREAMS_PER_CALLER: positive(64),
   PLATFORM_EXEC_STREAMS_PER_SANDBOX: positive(16),
-  /** Connections that one address (or IPv6 /64) may have open to the API. Not counted with PLATFORM_TRUST_PROXY. */
+  /**
+   * Connections that one address (or IPv6 /64) may have open to the API. Not counted with PLATFORM_TRUST_PROXY. Also its
+   * requests in progress at `api.<base domain>` of the gateway, which are always counted.
+   */
   PLATFORM_API_MAX_CONNECTIONS_PER_CLIENT: positive(500),
   /** The most connections that are open to the gateway: in all, and from one address (or IPv6 /64). */
   PLATFORM_GATEWAY_MAX_CONNECTIONS: positive(20_000),
