@@ -278,8 +278,12 @@ export async function serveStream(
     begin();
     const connectError = toConnectError(error);
     res.end(textFrame(frameFlag.endStream, JSON.stringify({ error: errorJson(connectError) })));
-    // If a handler fails during its client's stream, the rest of the body is never read.
-    if (!req.complete) res.once('finish', () => req.destroy());
+    // If a handler fails during its client's stream, the rest of the body is never read. The parser tells the end of a
+    // body after its last bytes, and a reply may be finished in between.
+    const closeIfMoreComes = () => {
+      if (!req.complete) req.destroy();
+    };
+    res.once('finish', () => setImmediate(closeIfMoreComes));
   } finally {
     clearTimeout(deadline);
   }

@@ -369,6 +369,25 @@ const raw = (bytes: string | Buffer, enough = /never/) =>
     socket.on('close', () => resolve(text));
   });
 
+test('a connection carries the next request after a stream that failed', async () => {
+  const kept = new http.Agent({ keepAlive: true, maxSockets: 1 });
+  const body = frame(JSON.stringify({ process: { pid: 999_999 } }));
+  const header = headers({ 'content-type': 'application/connect+json', 'content-length': `${body.length}` });
+  const ports = new Set<number | undefined>();
+  for (let index = 0; index < 10; index += 1) {
+    const sent = http.request(url('Process/Connect'), { method: 'POST', agent: kept, headers: header });
+    // The agent reads the whole request at once.
+    sent.end(body);
+    const [reply] = (await once(sent, 'response')) as [http.IncomingMessage];
+    expect(await textOf(reply)).toContain('not_found');
+    ports.add(sent.socket?.localPort);
+    // A connection that the agent closes is closed by now.
+    await post('Process/List', '{}');
+  }
+  kept.destroy();
+  expect(ports.size).toBe(1);
+});
+
 test('too large heads and invalid requests are refused', async () => {
   expect(await raw(`GET /health HTTP/1.1\r\nhost: x\r\nx: ${'y'.repeat(100_000)}\r\n\r\n`)).toMatch(/^HTTP\/1.1 431/);
   expect(await raw(`GET /health HTTP/1.1\r\nhost: x\r\n${'a: b\r\n'.repeat(20_000)}\r\n`)).toMatch(/^HTTP\/1.1 431/);
