@@ -17,23 +17,28 @@ export interface ApiProxyOptions {
   maxRequestsPerClient: number;
 }
 
+/** Where the API serves E2B's paths at its own address. */
+const e2bPath = '/e2b';
 /** The API's host has no cookies: pages of sandboxes, whose names are beside its own, could set and send them. */
 const cookie = new Set(['cookie']);
 const setCookie = new Set(['set-cookie']);
 
-/** Forwards requests for the host name `api.<base domain>` to the API. */
+/**
+ * Forwards requests for the host name `api.<base domain>` to the API, as requests for E2B's paths at the API's own
+ * address. So a proxy in front of the API need not know that name.
+ */
 export class ApiProxy {
   readonly #options: ApiProxyOptions;
   readonly #host: string;
-  readonly #basePath: string;
+  readonly #pathPrefix: string;
   readonly #connections: ApiConnections;
   readonly #perClient: BoundedCounts;
 
-  constructor(options: ApiProxyOptions, baseDomain: string, counts: CountExchange) {
+  constructor(options: ApiProxyOptions, counts: CountExchange) {
     this.#options = options;
-    this.#host = `api.${baseDomain}`;
     const url = new URL(options.url);
-    this.#basePath = url.pathname.replace(/\/+$/, '');
+    this.#host = url.host;
+    this.#pathPrefix = `${url.pathname.replace(/\/+$/, '')}${e2bPath}`;
     this.#connections = new ApiConnections(url);
     this.#perClient = new BoundedCounts(options.maxRequestsPerClient, 'api-requests-of-client', counts);
   }
@@ -62,7 +67,7 @@ export class ApiProxy {
       connections: this.#connections,
       refusal: refusalOf,
       request: {
-        target: `${this.#basePath}${exchange.target}`,
+        target: `${this.#pathPrefix}${exchange.target}`,
         host: this.#host,
         trustProxy,
         fields: withoutNames(exchange.headers.forward, cookie),

@@ -73,7 +73,7 @@ export function createGateway(options: GatewayOptions): Gateway {
   const recorder = new AccessRecorder(options.recordAccess, logger, options.accessIntervalMs);
   const onAccess = (sandboxId: SandboxId) => recorder.touch(sandboxId);
   const log = new BoundedLog(logger);
-  const api = options.api ? new ApiProxy(options.api, baseDomain, counts) : null;
+  const api = options.api ? new ApiProxy(options.api, counts) : null;
   const proxy = new SandboxProxy({
     baseDomain,
     api,

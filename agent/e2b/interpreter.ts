@@ -62,6 +62,7 @@ export async function serveInterpreter(
       replyJson(req, res, 'OK');
     } else throw new ConnectError('no such path', Code.NotFound);
   } catch (error) {
+    if (res.destroyed) return;
     if (error instanceof WrongMethod) endEarly(req, res, 405, { allow: error.message }, '');
     else replyError(req, res, toConnectError(error));
   }
@@ -73,6 +74,7 @@ async function execute(req: IncomingMessage, res: ServerResponse, call: Interpre
   const contexts = await call.contexts();
   const signal = signalOf(res);
   const events = await contexts.prepare(request, signal);
+  if (signal.aborted) return;
   // Clients limit the time until the head, and another limit is for the code.
   res.writeHead(200, { 'content-type': 'application/json' });
   res.flushHeaders();
@@ -81,13 +83,14 @@ async function execute(req: IncomingMessage, res: ServerResponse, call: Interpre
   }, keepaliveMs);
   try {
     for await (const event of events) {
+      if (signal.aborted) return;
       call.onEvent();
       keepalive.refresh();
       let taken = true;
       for (const line of eventLines(event)) taken = res.write(line);
       if (!taken) await drained(res);
     }
-    res.end('{"type":"end_of_execution"}\n');
+    if (!signal.aborted) res.end('{"type":"end_of_execution"}\n');
   } finally {
     clearInterval(keepalive);
   }

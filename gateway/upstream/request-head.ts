@@ -50,7 +50,7 @@ export function gatewayHeaders(exchange: Exchange, request: UpstreamRequest): st
     'X-Forwarded-Proto',
     trusted?.forwardedProto ?? (client.secure ? 'https' : 'http'),
     'X-Forwarded-Host',
-    request.host,
+    exchange.targetAuthority ?? headers.hosts[0] ?? request.host,
     'X-Request-Id',
     exchange.requestId,
     ...request.credentials,

@@ -433,6 +433,30 @@ test('code whose client leaves is interrupted, and its context goes on', async (
   expect(ofType(await execute({ code: 'kept' }), 'result')).toMatchObject([{ text: '7' }]);
 });
 
+test('clients that leave at any time leave no error behind', async () => {
+  const logged = agent.log;
+  const { id } = await createContext();
+  const calls = [
+    ['/execute', { code: 'for n in range(100000): print(n)', context_id: id }],
+    ['/execute', { code: '1' }],
+    ['/contexts', {}],
+    ['/contexts', { language: 'bash' }],
+    [`/contexts/${id}/restart`, undefined],
+  ] as const;
+  for (let round = 0; round < 4; round++) {
+    await Promise.all(
+      calls.map(async ([target, body], at) => {
+        const leave = new AbortController();
+        const sent = send(target, { ...(body && { body }), signal: leave.signal }).then((reply) => reply.text());
+        setTimeout(() => leave.abort(), round * 30 + at * 7);
+        await sent.catch((error) => expect(error.name).toBe('AbortError'));
+      }),
+    );
+  }
+  await until(async () => printed(await execute({ code: 'print("well")', context_id: id })) === 'well\n');
+  expect(agent.log.slice(logged.length)).toBe('');
+});
+
 test('a client that does not read stops the code that writes', async () => {
   const socket = net.connect(Number(new URL(agent.address).port), '127.0.0.1');
   await once(socket, 'connect');

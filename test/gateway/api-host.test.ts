@@ -71,14 +71,14 @@ test.each([apiHost, `API.${testDomain}.`, `${apiHost}:7081`])('requests for %s r
   const reply = await call({ host, method: 'POST', path: '/sandboxes?limit=1', headers, body: 'the body' });
   expect(reply.status).toBe(201);
   expect(reply.headers['x-next-token']).toBe('n');
-  expect(reply.json).toMatchObject({ method: 'POST', url: '/sandboxes?limit=1', body: 'the body' });
+  expect(reply.json).toMatchObject({ method: 'POST', url: '/e2b/sandboxes?limit=1', body: 'the body' });
   expect(reply.json.headers).toMatchObject({
-    host: apiHost,
+    host: `127.0.0.1:${api.port}`,
     'x-api-key': 'e2b_00',
     authorization: 'Bearer b',
     'x-forwarded-for': '127.0.0.1',
     'x-forwarded-proto': 'http',
-    'x-forwarded-host': apiHost,
+    'x-forwarded-host': host,
     'x-request-id': reply.headers['x-request-id'],
   });
 });
@@ -146,8 +146,8 @@ test('HTTP/2 clients reach it, with and without TLS', async () => {
         return JSON.parse(await text(stream));
       }),
     );
-    expect(replies.map(({ url, body }) => [url, body])).toEqual([1, 2, 3].map((n) => [`/${n}`, `body ${n}`]));
-    expect(replies[0].headers).toMatchObject({ host: apiHost, 'x-forwarded-proto': secure ? 'https' : 'http' });
+    expect(replies.map(({ url, body }) => [url, body])).toEqual([1, 2, 3].map((n) => [`/e2b/${n}`, `body ${n}`]));
+    expect(replies[0].headers['x-forwarded-proto']).toBe(secure ? 'https' : 'http');
     session.destroy();
   }
 });
@@ -175,7 +175,7 @@ test('an API behind TLS and a path is reached, if its certificate is valid', asy
   tls.setDefaultCACertificates([...known, ca.certificatePem]);
   try {
     const reply = await call({ port: other.port, method: 'POST', path: '/sandboxes', body: 'x'.repeat(300_000) });
-    expect(reply.json).toMatchObject({ url: '/platform/sandboxes', headers: { host: apiHost } });
+    expect(reply.json).toMatchObject({ url: '/platform/e2b/sandboxes', headers: { host: `localhost:${secure.port}` } });
     expect(reply.json.body.length).toBe(300_000);
   } finally {
     tls.setDefaultCACertificates(known);
