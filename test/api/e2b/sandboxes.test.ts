@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { insertSamples } from '../../../db/usage/sandbox-metrics.ts';
+import { AppError } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
 import type { Json } from '../contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../test-api.ts';
@@ -38,16 +39,16 @@ const haveRun = async (id: SandboxId, seconds: number) =>
   change(id, { timeoutFrom: new Date(Date.now() - seconds * 1000) });
 
 /** Every request on one sandbox, with a body that it accepts. */
-const requests = [
-  ['GET', ''],
-  ['DELETE', ''],
-  ['POST', '/connect', { timeout: 60 }],
-  ['POST', '/resume', { timeout: 60 }],
-  ['POST', '/pause', {}],
-  ['POST', '/timeout', { timeout: 60 }],
-  ['POST', '/refreshes', { duration: 60 }],
-  ['GET', '/metrics'],
-] as const;
+const requests: { method: string; action: string; body?: Json }[] = [
+  { method: 'GET', action: '' },
+  { method: 'DELETE', action: '' },
+  { method: 'POST', action: '/connect', body: { timeout: 60 } },
+  { method: 'POST', action: '/resume', body: { timeout: 60 } },
+  { method: 'POST', action: '/pause', body: {} },
+  { method: 'POST', action: '/timeout', body: { timeout: 60 } },
+  { method: 'POST', action: '/refreshes', body: { duration: 60 } },
+  { method: 'GET', action: '/metrics' },
+];
 
 describe('a sandbox', () => {
   test('is read with its size, times, state and token', async () => {
@@ -87,8 +88,8 @@ describe('a sandbox', () => {
   });
 
   test.each(requests)(
-    'of another account or user, an unknown one and a text that is no id are 404: %s %s',
-    async (method, action, body?: Json) => {
+    'of another account or user, an unknown one and a text that is no id are 404: $method $action',
+    async ({ method, action, body }) => {
       const id = await create();
       const before = await row(id);
       for (const caller of [stranger, colleague]) {
@@ -98,15 +99,16 @@ describe('a sandbox', () => {
         expect((await send(method, `/sandboxes/${other}${action}`, body)).status).toBe(404);
       }
       expect(await row(id)).toEqual(before);
-      if (action !== '/resume')
-        expect((await send(method, `/sandboxes/${id}${action}`, body)).status).toBeLessThan(300);
+      const own = await send(method, `/sandboxes/${id}${action}`, body);
+      // It is not paused, so it cannot be resumed.
+      expect(own.status < 300).toBe(action !== '/resume');
     },
   );
 
   test.each(['terminating', 'terminated', 'failed'] as const)('that is %s is absent', async (status) => {
     const id = await create();
     await change(id, { status });
-    for (const [method, action, body] of requests as readonly (readonly [string, string, Json?])[]) {
+    for (const { method, action, body } of requests) {
       expect((await send(method, `/sandboxes/${id}${action}`, body)).status).toBe(404);
     }
     expect((await send('POST', `/v2/sandboxes/${id}/connect`)).status).toBe(404);
@@ -124,7 +126,6 @@ describe('a sandbox', () => {
 
   test('that ends between the read and the command is absent, too', async () => {
     const id = await create();
-    const { AppError } = await import('../../../domain/errors.ts');
     api.commands.failNext = new AppError('sandbox_ended', 'The sandbox has ended');
     expect((await send('POST', `/sandboxes/${id}/pause`)).body).toEqual({
       code: 404,
@@ -134,11 +135,10 @@ describe('a sandbox', () => {
 });
 
 describe('pause and resume', () => {
-  test('a pause keeps the memory; a second one is 409', async () => {
+  test('a pause keeps the memory', async () => {
     const id = await create();
-    expect(await send('POST', `/sandboxes/${id}/pause`, { memory: true })).toMatchObject({ status: 204 });
+    expect((await send('POST', `/sandboxes/${id}/pause`, { memory: true })).status).toBe(204);
     expect((await info(id)).state).toBe('paused');
-    expect((await send('POST', `/sandboxes/${id}/pause`)).status).toBe(409);
   });
 
   test('a pause without the memory is refused', async () => {
