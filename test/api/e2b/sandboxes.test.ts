@@ -3,6 +3,7 @@ import { Sandbox } from '../../../db/sandboxes/sandbox.entity.ts';
 import { insertSamples } from '../../../db/usage/sandbox-metrics.ts';
 import { AppError } from '../../../domain/errors.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
+import { cloneRows } from '../../support/cloned-rows.ts';
 import type { Json } from '../contract-client.ts';
 import { type Caller, startApi, type TestApi } from '../test-api.ts';
 import { type E2bReply, sendE2b } from './e2b-client.ts';
@@ -342,6 +343,23 @@ describe('lists', () => {
   test('the first version lists those that run', async () => {
     expect(await list('/sandboxes')).toEqual(['four', 'three', 'one']);
     expect(await list('/sandboxes?metadata=name%3Dthree')).toEqual(['three']);
+  });
+
+  test('the first version refuses a list that is longer than a page', async () => {
+    const busy = await api.addUser(api.root);
+    const id = await create({}, busy);
+    await cloneRows(
+      api.orm.em,
+      'sandboxes',
+      'sandbox_id',
+      100,
+      { metadata: `'{"is":"cloned"}'` },
+      `sandbox_id = '${id}'`,
+    );
+    const { status, body } = await send('GET', '/sandboxes', undefined, busy);
+    expect([status, body.message]).toEqual([400, expect.stringContaining('use GET /v2/sandboxes')]);
+    expect((await send('GET', '/sandboxes?metadata=is%3Dcloned', undefined, busy)).body).toHaveLength(100);
+    await api.orm.em.fork().nativeDelete(Sandbox, { ownerUserId: busy.userId });
   });
 
   test('a user sees their own sandboxes, the account root those of the account, others none of them', async () => {
