@@ -40,7 +40,7 @@ const newSandbox = (defaultSeconds: number) =>
     network: unsupported((value) => isObject(value) && isUsualNetwork(value), noNetworkRules),
     volumeMounts: unsupported(isEmpty, 'is not supported: there are no volumes'),
     iam: unsupported(isEmpty, 'is not supported: sandboxes get no tokens of an identity'),
-    mcp: unsupported(isEmpty, 'is not supported: start an MCP server in the sandbox with a command'),
+    mcp: unsupported(() => false, 'is not supported: start an MCP server in the sandbox with a command'),
   });
 
 /** The body of the first version, which also has a choice that the second has no more. */

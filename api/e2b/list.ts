@@ -67,8 +67,8 @@ function readListing(deps: ApiDependencies, request: FastifyRequest<{ Querystrin
   }
 }
 
-/** The first version of the list has no pages. A plan allows far fewer sandboxes at once. */
-const maxListed = 1000;
+/** The first version of the list has no pages, so it ends where a page of the second does. */
+const maxListed = 100;
 
 /** `GET /sandboxes`: all sandboxes that run. */
 export function listRunningE2bSandboxes(api: Api, deps: ApiDependencies): void {
@@ -83,9 +83,13 @@ export function listRunningE2bSandboxes(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const filter = { statuses: statusesOf.running, metadata: request.query.metadata };
-      const { views } = await listSandboxViews(deps.orm.em.fork(), requireScope(request), filter, {
+      const { views, next } = await listSandboxViews(deps.orm.em.fork(), requireScope(request), filter, {
         ...{ sortBy: 'created_at', sortOrder: 'desc', limit: maxListed, offset: 0, after: null },
       });
+      if (next !== null) {
+        const message = `More than ${maxListed} sandboxes run: use GET /v2/sandboxes, which has pages`;
+        throw new AppError('validation_failed', message);
+      }
       const now = new Date();
       return views.map(({ sandbox }) => presentListed(sandbox, now));
     },

@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import type { ListPosition } from '../../db/core/page.ts';
 import type { Template } from '../../db/templates/template.entity.ts';
 import { deleteTemplate } from '../../db/templates/template-changes.ts';
 import { findTemplateByNameOrId, listTemplateViews, type TemplateView } from '../../db/templates/templates.ts';
@@ -46,8 +47,8 @@ const templateWithBuilds = z.object({
 /** Clients name a template by its id, its name, or `<user name>/<name>`. */
 const templatePath = z.object({ template_id: z.string().max(128) });
 
-/** A list without pages ends here. */
-const maxListed = 1000;
+/** The list has no pages, but is read in some. */
+const pageSize = 100;
 
 /** `GET /templates`: all templates that the caller may use or see, newest first. */
 export function listE2bTemplates(api: Api, deps: ApiDependencies): void {
@@ -59,13 +60,15 @@ export function listE2bTemplates(api: Api, deps: ApiDependencies): void {
     schema: { hide: true, response: { 200: z.array(listedTemplate) } },
     handler: async (request) => {
       const plan = requirePlan(request, deps.plans);
-      const { views } = await listTemplateViews(
-        deps.orm.em.fork(),
-        requireScope(request),
-        {},
-        { sortBy: 'created_at', sortOrder: 'desc', limit: maxListed, offset: 0, after: null },
-      );
-      return views.map((view) => presentListed(view, plan));
+      const listed: z.output<typeof listedTemplate>[] = [];
+      let after: ListPosition | null = null;
+      do {
+        const listing = { sortBy: 'created_at', sortOrder: 'desc', limit: pageSize, offset: 0, after } as const;
+        const page = await listTemplateViews(deps.orm.em.fork(), requireScope(request), {}, listing);
+        listed.push(...page.views.map((view) => presentListed(view, plan)));
+        after = page.next;
+      } while (after !== null);
+      return listed;
     },
   });
 }

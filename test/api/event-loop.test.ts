@@ -129,6 +129,8 @@ function addresses(): string[] {
   return [
     ...documented,
     ...receipts,
+    `/e2b/v2/sandboxes?limit=${pages}`,
+    '/e2b/templates',
     '/openapi.json',
     '/agent-openapi.json',
     '/docs',
@@ -162,7 +164,9 @@ test('no route that reads keeps the event loop for long, with its largest reply'
     if (Number(shown.split(' ')[1]) > 1_000_000) large.push(path.split('?')[0]!);
   }
   expect(slow).toEqual([]);
-  expect(large).toEqual(expect.arrayContaining(['/v1/sandboxes', '/v1/audit-events', '/openapi.json']));
+  expect(large).toEqual(
+    expect.arrayContaining(['/v1/sandboxes', '/e2b/v2/sandboxes', '/v1/audit-events', '/openapi.json']),
+  );
 }, 300_000);
 
 test('no route keeps the event loop for long with the largest body that it takes', async () => {

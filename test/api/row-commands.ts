@@ -68,6 +68,10 @@ export class RowCommands implements SandboxCommands {
 
   async connect(sandbox: Sandbox, { timeoutSeconds }: { timeoutSeconds: number | null }): Promise<void> {
     this.#note(`connect ${timeoutSeconds}`);
+    if (sandbox.status === 'paused') {
+      await this.life.beginResume(sandbox.sandboxId, 2);
+      await this.run(sandbox.sandboxId);
+    }
     if (timeoutSeconds !== null) await this.life.setTimeout(sandbox.sandboxId, timeoutSeconds, new Date());
   }
 

@@ -97,6 +97,7 @@ async function sendLists(dry: DryRun): Promise<void> {
   const audited = { from: at, to: at, actorUserId: userId, objectId: 'a', action: 'a' } as const;
   const sandboxes: SandboxFilter = {
     ...{ statuses: ['running'], projectId, ownerUserId: userId, search: 'a', metadata: [{}] },
+    ...{ template: 'a', startedAfter: at },
   };
   const templates = { status: 'available', visibility: 'public', name: 'a', usable: true } as const;
   for (const page of listings) {
