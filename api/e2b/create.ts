@@ -13,7 +13,7 @@ import { withDefault } from '../schemas/fields.ts';
 import { e2bPrefix } from './address.ts';
 import { e2bTimeout, isEmpty, noMemory, noNetworkRules, unsupported } from './fields.ts';
 import { e2bState, templateNamed } from './names.ts';
-import { connectedSandbox, presentConnected, presentToken } from './sandbox-reply.ts';
+import { connectedSandbox, presentConnected, presentTokens } from './sandbox-reply.ts';
 
 /** Sandboxes are on the internet, and their ports public, unless the caller says otherwise. */
 const isUsualNetwork = (value: unknown) => {
@@ -66,12 +66,12 @@ export function createE2bSandbox(api: Api, deps: ApiDependencies): void {
         bodyBytes: 1024 * 1024,
         idempotency: {
           makes: 'sandbox',
-          secrets: ['envdAccessToken'],
+          secrets: ['envdAccessToken', 'trafficAccessToken'],
           restore: async (data) => {
             const sandboxId = data.sandboxID as SandboxId;
             // Without a row the sandbox is long gone, and so is its token.
             const sandbox = await deps.orm.em.fork().findOne(Sandbox, { sandboxId });
-            return { ...data, ...(sandbox && presentToken(deps, sandbox)) };
+            return { ...data, ...(sandbox && presentTokens(deps, sandbox)) };
           },
         },
       },

@@ -21,6 +21,7 @@ const identity = {
 export const connectedSandbox = z.object({
   ...identity,
   envdAccessToken: z.string().optional(),
+  trafficAccessToken: z.string().optional(),
   domain: z.string(),
 });
 
@@ -59,7 +60,7 @@ export async function readLivingSandbox(
 }
 
 export function presentConnected(deps: ApiDependencies, sandbox: Sandbox): z.output<typeof connectedSandbox> {
-  return { ...presentIdentity(sandbox), ...presentToken(deps, sandbox), domain: e2bDomain(deps.settings) };
+  return { ...presentIdentity(sandbox), ...presentTokens(deps, sandbox), domain: e2bDomain(deps.settings) };
 }
 
 export function presentListed(sandbox: Sandbox, now = new Date()): z.output<typeof listedSandbox> {
@@ -95,9 +96,18 @@ function presentIdentity(sandbox: Sandbox) {
   };
 }
 
+/**
+ * The token of the agent. SDKs send it to the code interpreter as the token of traffic, in requests that do not carry
+ * the agent's.
+ */
+export function presentTokens(deps: ApiDependencies, sandbox: Sandbox) {
+  const { envdAccessToken } = presentToken(deps, sandbox);
+  return envdAccessToken ? { envdAccessToken, trafficAccessToken: envdAccessToken } : {};
+}
+
 /** The token of the agent. A sandbox that is not secure needs none. */
-export function presentToken({ deriveAgentToken }: ApiDependencies, { sandboxId, secure, secretKeyNumber }: Sandbox) {
-  return secure ? { envdAccessToken: deriveAgentToken(sandboxId, secretKeyNumber) } : {};
+function presentToken({ deriveAgentToken }: ApiDependencies, { sandboxId, secure, secretKeyNumber }: Sandbox) {
+  return { envdAccessToken: secure ? deriveAgentToken(sandboxId, secretKeyNumber) : undefined };
 }
 
 /** When the timeout passes. For a paused sandbox, when it is removed, or when it was paused if that never happens. */

@@ -52,6 +52,7 @@ describe.each(['', '/v2'] as const)('POST %s/sandboxes', (version) => {
       clientID: 'sandbox-platform',
       envdVersion: '0.6.4',
       envdAccessToken: `token-of-${body.sandboxID}`,
+      trafficAccessToken: `token-of-${body.sandboxID}`,
       domain: `sandbox.localhost:${api.settings.PLATFORM_GATEWAY_PORT}`,
     });
     expect(await row(body.sandboxID)).toMatchObject({

@@ -60,7 +60,11 @@ const sandbox = z.object({
   ...{ templateID: z.string(), sandboxID: z.string(), clientID: z.string(), alias: z.string() },
   envdVersion: z.string().regex(/^\d+\.\d+\.\d+$/),
 });
-const connected = sandbox.extend({ envdAccessToken: z.string().optional(), domain: z.string() });
+const connected = sandbox.extend({
+  envdAccessToken: z.string().optional(),
+  trafficAccessToken: z.string().optional(),
+  domain: z.string(),
+});
 const listed = sandbox.extend({
   ...{ startedAt: time, endAt: time, cpuCount: z.int().min(1), memoryMB: z.int().min(128), diskSizeMB: z.int().min(0) },
   ...{ metadata: z.record(z.string(), z.string()), state: z.enum(['running', 'paused']) },
