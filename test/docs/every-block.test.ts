@@ -6,7 +6,7 @@ import { promisify } from 'node:util';
 import type { PlatformClient, SandboxView } from '../../ops/development/client/platform-client.ts';
 import { PythonWithClient } from '../clients/installed-python.ts';
 import { ProjectWithClient } from '../clients/packed-client.ts';
-import { pythonVersions, pythonWith } from '../e2b/published-packages.ts';
+import { pythonPackages, pythonWith } from '../e2b/published-packages.ts';
 import { settingsFor } from '../e2b/run-program.ts';
 import { runOperator } from '../support/operator.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
@@ -88,7 +88,7 @@ beforeAll(async () => {
   [project, python, e2bPython, s3] = await Promise.all([
     ProjectWithClient.make(),
     PythonWithClient.make(),
-    pythonWith(pythonVersions[0][0]),
+    pythonWith(pythonPackages.e2b['2.63.0']!),
     S3Server.start('data'),
     platform.start(),
   ]);

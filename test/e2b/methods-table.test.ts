@@ -1,6 +1,6 @@
 import { expect, test } from '@jest/globals';
 import { namesOf, versionsOfPage } from './methods-table.ts';
-import { npmPackages, pythonVersions } from './published-packages.ts';
+import { npmPackages, pythonPackages } from './published-packages.ts';
 import { commandLineCommands, javaScriptMethods, pythonMethods } from './surfaces.ts';
 
 /**
@@ -24,7 +24,7 @@ test('the page lists exactly the methods of the npm packages', () => {
 });
 
 test('the page lists exactly the methods of the Python packages, with and without asyncio', async () => {
-  const versions = await Promise.all(pythonVersions.map(([version]) => pythonMethods(version)));
+  const versions = await Promise.all(Object.values(pythonPackages.e2b).map(pythonMethods));
   expectTable(namesOf('python', ...all), versions);
 }, 300_000);
 
@@ -34,6 +34,7 @@ test('the page lists exactly the commands of the command line', async () => {
 }, 60_000);
 
 test('the page names the versions that are tried', () => {
-  const expected = Object.values(npmPackages).flatMap((versions) => Object.keys(versions));
-  expect(versionsOfPage()).toEqual([...expected, ...pythonVersions.flat()].sort());
+  const { e2b, 'code-interpreter': interpreter } = pythonPackages;
+  const packages = [...Object.values(npmPackages), e2b, interpreter];
+  expect(versionsOfPage()).toEqual(packages.flatMap((versions) => Object.keys(versions)).sort());
 });

@@ -18,24 +18,35 @@ export const npmPackages = {
   cli: { '2.19.0': '@e2b/cli', '2.16.0': 'e2b-cli-2.16', '2.10.3': 'e2b-cli-2.10' },
 };
 
-/** The versions of the Python packages e2b and e2b-code-interpreter that are installed together, newest first. */
-export const pythonVersions = [
-  ['2.63.0', '2.11.5'],
-  ['2.61.0', '2.10.5'],
-  ['2.60.0', '2.9.2'],
-] as const;
+/** Versions of the Python packages that are installed together, and the file in `python/` with all that they need. */
+export interface PythonEnvironment {
+  e2b: string;
+  interpreter: string;
+  dependencies: string;
+}
+
+const newest = { e2b: '2.63.0', interpreter: '2.11.5', dependencies: 'dependencies-2.60.txt' };
+const second = { e2b: '2.61.0', interpreter: '2.10.5', dependencies: 'dependencies-2.60.txt' };
+const third = { e2b: '2.60.0', interpreter: '2.10.5', dependencies: 'dependencies-2.60.txt' };
+/** This interpreter uses a function of e2b that later versions do not have, although it accepts them. */
+const withOlder = { e2b: '2.51.0', interpreter: '2.9.2', dependencies: 'dependencies-2.51.txt' };
+
+/** The Python packages by version, newest first. */
+export const pythonPackages: Record<'e2b' | 'code-interpreter', Record<string, PythonEnvironment>> = {
+  e2b: { '2.63.0': newest, '2.61.0': second, '2.60.0': third },
+  'code-interpreter': { '2.11.5': newest, '2.10.5': second, '2.9.2': withOlder },
+};
 
 /** A file of an installed npm package. */
 export const packageFile = (name: string, file: string) => path.join(root, 'node_modules', name, file);
 
-/** @returns the interpreter of an environment with this version of e2b. It is made once per machine, from PyPI */
-export async function pythonWith(version: string): Promise<string> {
-  const [e2b, interpreter] = pythonVersions.find(([each]) => each === version)!;
-  const dependencies = fs.readFileSync(path.join(import.meta.dirname, 'python-dependencies.txt'), 'utf8');
-  const wanted = [`e2b==${e2b}`, `e2b-code-interpreter==${interpreter}`];
-  const made = await madeOnce('test-e2b-python', [...wanted, dependencies], async (folder) => {
+/** @returns the interpreter of the environment, which is made once per machine, from PyPI */
+export async function pythonWith({ e2b, interpreter, dependencies }: PythonEnvironment): Promise<string> {
+  const needed = fs.readFileSync(path.join(import.meta.dirname, 'python', dependencies), 'utf8');
+  const wanted = [`e2b==${e2b}`, `e2b-code-interpreter==${interpreter}`, needed];
+  const made = await madeOnce('test-e2b-python', wanted, async (folder) => {
     const file = path.join(folder, 'requirements.txt');
-    fs.writeFileSync(file, [...wanted, dependencies].join('\n'));
+    fs.writeFileSync(file, wanted.join('\n'));
     await run('python3', ['-m', 'venv', folder]);
     // No other packages than those of the file are installed.
     const quietly = ['--quiet', '--disable-pip-version-check', '--no-deps', '--only-binary', ':all:'];

@@ -1,46 +1,46 @@
 import { RunningPlatform } from '../support/running-platform.ts';
 import { namesOf } from './methods-table.ts';
-import { pythonVersions, pythonWith } from './published-packages.ts';
+import { type PythonEnvironment, pythonPackages, pythonWith } from './published-packages.ts';
 import { expectSuccess, runProgram, settingsFor } from './run-program.ts';
 import { pythonNames } from './surfaces.ts';
 
 /** The Python packages against a running platform, on one machine without TLS. */
 let platform: RunningPlatform;
-const interpreters = new Map<string, string>();
 beforeAll(async () => {
   platform = await RunningPlatform.shared();
-  for (const [version] of pythonVersions) interpreters.set(version, await pythonWith(version));
+  for (const versions of Object.values(pythonPackages)) {
+    for (const environment of Object.values(versions)) await pythonWith(environment);
+  }
 }, 300_000);
 afterAll(() => platform.leave());
 
-const called = new Map<string, Set<string>>();
+const kinds = ['sync', 'async'] as const;
+const called = { sync: new Set<string>(), async: new Set<string>() };
 
-async function runWith(program: string, version: string, kind: string): Promise<void> {
-  const report = await runProgram([interpreters.get(version)!, program, kind], settingsFor(platform.env));
-  const before = called.get(`${version} ${kind}`) ?? [];
-  called.set(`${version} ${kind}`, new Set([...before, ...pythonNames(report.called)]));
+type Row = [version: string, kind: (typeof kinds)[number], environment: PythonEnvironment];
+const rowsOf = (name: keyof typeof pythonPackages): Row[] =>
+  Object.entries(pythonPackages[name]).flatMap(([version, environment]) =>
+    kinds.map((kind): Row => [version, kind, environment]),
+  );
+
+async function runWith(program: string, [, kind, environment]: Row): Promise<void> {
+  const report = await runProgram([await pythonWith(environment), program, kind], settingsFor(platform.env));
+  for (const name of pythonNames(report.called)) called[kind].add(name);
   expectSuccess(report);
 }
 
-const all = pythonVersions.flatMap(([e2b, interpreter]) => ['sync', 'async'].map((kind) => [e2b, interpreter, kind]));
+test.each(rowsOf('e2b'))('e2b %s, %s, does here what the page says', (...row) => runWith('sdk.py', row), 180_000);
 
-test.each(all)(
-  'e2b %s (%s), %s, does here what the page says',
-  (version, _interpreter, kind) => runWith('sdk.py', version!, kind!),
+test.each(rowsOf('code-interpreter'))(
+  'e2b-code-interpreter %s, %s, runs code in contexts, with results and charts',
+  (...row) => runWith('interpreter.py', row),
   180_000,
 );
 
-test.each(all)(
-  'e2b %s with e2b-code-interpreter %s, %s, runs code in contexts, with results and charts',
-  (version, _interpreter, kind) => runWith('interpreter.py', version!, kind!),
-  180_000,
-);
-
-test('the programs call every method that the page calls supported or refused', () => {
+test.each([
+  ['sync', ['input.close', 'input.send']],
+  ['async', ['watcher.get_new_events']],
+] as const)('the programs call every method that the page calls supported or refused, %s', (kind, ofTheOther) => {
   const expected = namesOf('python', 'yes', 'refused').filter((name) => !name.startsWith('volume.'));
-  for (const [version, , kind] of all) {
-    const missing = expected.filter((name) => !called.get(`${version} ${kind}`)?.has(name));
-    const onlyOther = kind === 'sync' ? ['input.close', 'input.send'] : ['watcher.get_new_events'];
-    expect([version, kind, missing]).toEqual([version, kind, onlyOther]);
-  }
+  expect(expected.filter((name) => !called[kind].has(name))).toEqual(ofTheOther);
 });

@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { parseSync } from '@swc/core';
-import { packageFile, pythonWith } from './published-packages.ts';
+import { type PythonEnvironment, packageFile, pythonWith } from './published-packages.ts';
 
 const run = promisify(execFile);
 
@@ -76,8 +76,8 @@ export function javaScriptMethods(packageName: string): Set<string> {
 }
 
 /** The public methods and functions of both Python packages, by their names in docs/e2b.md. */
-export async function pythonMethods(version: string): Promise<Set<string>> {
-  const python = await pythonWith(version);
+export async function pythonMethods(environment: PythonEnvironment): Promise<Set<string>> {
+  const python = await pythonWith(environment);
   const { stdout } = await run(python, [path.join(import.meta.dirname, 'programs/surface.py')]);
   const classes = Object.entries<string[]>(JSON.parse(stdout));
   return new Set(pythonNames(classes.flatMap(([name, methods]) => methods.map((method) => `${name} ${method}`))));

@@ -3,7 +3,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { NameServer } from '../support/name-server.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
-import { npmPackages, pythonVersions, pythonWith } from './published-packages.ts';
+import { npmPackages, pythonPackages, pythonWith } from './published-packages.ts';
 import { e2bKey, expectSuccess, runProgram } from './run-program.ts';
 
 /** E2B's packages with a domain and TLS: two variables, and the certificate authority of the platform. */
@@ -20,7 +20,7 @@ beforeAll(async () => {
   fs.writeFileSync(resolver, 'nameserver 127.0.0.77\n');
   platform = await RunningPlatform.onSharedServers({ PLATFORM_BASE_DOMAIN: domain });
   await platform.start();
-  for (const [version] of pythonVersions) interpreters.push(await pythonWith(version));
+  for (const each of Object.values(pythonPackages['code-interpreter'])) interpreters.push(await pythonWith(each));
 }, 300_000);
 
 afterAll(async () => {
@@ -52,6 +52,10 @@ test('the npm packages reach API and sandboxes by name', async () => {
   for (const name of Object.values(npmPackages['code-interpreter'])) {
     await expectToWork([process.execPath, 'by-names.ts'], { E2B_PACKAGE: name });
   }
+}, 120_000);
+
+test('@e2b/code-interpreter 2.6.1, which does not know E2B_SANDBOX_URL, runs code in contexts', async () => {
+  await expectToWork([process.execPath, 'interpreter.ts'], { E2B_PACKAGE: npmPackages['code-interpreter']['2.6.1'] });
 }, 120_000);
 
 test('the Python packages reach API and sandboxes by name, with and without asyncio', async () => {

