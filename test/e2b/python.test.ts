@@ -1,6 +1,6 @@
 import { RunningPlatform } from '../support/running-platform.ts';
 import { namesOf } from './methods-table.ts';
-import { type PythonEnvironment, pythonPackages, pythonWith } from './published-packages.ts';
+import { pythonPackages, pythonWith } from './published-packages.ts';
 import { expectSuccess, runProgram, settingsFor } from './run-program.ts';
 import { pythonNames } from './surfaces.ts';
 
@@ -17,23 +17,29 @@ afterAll(() => platform.leave());
 const kinds = ['sync', 'async'] as const;
 const called = { sync: new Set<string>(), async: new Set<string>() };
 
-type Row = [version: string, kind: (typeof kinds)[number], environment: PythonEnvironment];
-const rowsOf = (name: keyof typeof pythonPackages): Row[] =>
-  Object.entries(pythonPackages[name]).flatMap(([version, environment]) =>
-    kinds.map((kind): Row => [version, kind, environment]),
+/** Runs a program with each version of a package, side by side. */
+async function runWith(program: string, name: keyof typeof pythonPackages, kind: (typeof kinds)[number]) {
+  const versions = Object.entries(pythonPackages[name]);
+  const reports = await Promise.all(
+    versions.map(async ([, environment]) =>
+      runProgram([await pythonWith(environment), program, kind], settingsFor(platform.env)),
+    ),
   );
-
-async function runWith(program: string, [, kind, environment]: Row): Promise<void> {
-  const report = await runProgram([await pythonWith(environment), program, kind], settingsFor(platform.env));
-  for (const name of pythonNames(report.called)) called[kind].add(name);
-  expectSuccess(report);
+  for (const [index, [version]] of versions.entries()) {
+    for (const method of pythonNames(reports[index]!.called)) called[kind].add(method);
+    expectSuccess(`${name} ${version}`, reports[index]!);
+  }
 }
 
-test.each(rowsOf('e2b'))('e2b %s, %s, does here what the page says', (...row) => runWith('sdk.py', row), 180_000);
+test.each(kinds)(
+  'every version of e2b does here what the page says, %s',
+  (kind) => runWith('sdk.py', 'e2b', kind),
+  180_000,
+);
 
-test.each(rowsOf('code-interpreter'))(
-  'e2b-code-interpreter %s, %s, runs code in contexts, with results and charts',
-  (...row) => runWith('interpreter.py', row),
+test.each(kinds)(
+  'every version of e2b-code-interpreter runs code in contexts, with results and charts, %s',
+  (kind) => runWith('interpreter.py', 'code-interpreter', kind),
   180_000,
 );
 

@@ -33,9 +33,9 @@ export async function runProgram([command, ...args]: string[], env: NodeJS.Proce
   return JSON.parse(stdout.trimEnd().split('\n').at(-1)!);
 }
 
-/** Every part succeeded, and the program has some. */
-export function expectSuccess({ outcomes }: Report): void {
+/** Every part of the program succeeded, and it has some. @param what the package that it used */
+export function expectSuccess(what: string, { outcomes }: Report): void {
   expect(outcomes.length).toBeGreaterThan(0);
-  const failed = outcomes.filter(([, error]) => error !== null).map(([part, error]) => `${part}: ${error}`);
+  const failed = outcomes.filter(([, error]) => error !== null).map(([part, error]) => `${what}: ${part}: ${error}`);
   expect(failed.join('\n\n')).toBe('');
 }

@@ -45,7 +45,7 @@ function settings(): NodeJS.ProcessEnv {
 const withNames = ['unshare', '--mount', 'sh', '-ec', 'mount --bind "$0" /etc/resolv.conf; exec "$@"', resolver];
 
 async function expectToWork(words: string[], env: NodeJS.ProcessEnv = {}): Promise<void> {
-  expectSuccess(await runProgram([...withNames, ...words], { ...settings(), ...env }));
+  expectSuccess(words.join(' '), await runProgram([...withNames, ...words], { ...settings(), ...env }));
 }
 
 test('the npm packages reach API and sandboxes by name', async () => {

@@ -75,14 +75,6 @@ async def main() -> None:
         await got(Sandbox.set_timeout(sandbox.sandbox_id, 600))
         assert (await got(sandbox.get_info())).end_at < later
 
-        async def has_metrics() -> bool:
-            return len(await got(sandbox.get_metrics())) > 0
-
-        await until(has_metrics, "the sandbox has metrics")
-        last = (await got(Sandbox.get_metrics(sandbox.sandbox_id)))[-1]
-        assert last.cpu_count == info.cpu_count and 0 < last.mem_used < last.mem_total, last
-        assert 0 < last.disk_used < last.disk_total, last
-
         sleeper = await got(sandbox.commands.run("sleep 1000", background=True))
         assert await got(sandbox.pause()) is True
         assert await got(sandbox.pause()) is False
@@ -101,6 +93,15 @@ async def main() -> None:
         assert await got(sandbox.kill()) is False
         assert await got(sandbox.is_running()) is False
         await fails(lambda: Sandbox.connect(sandbox.sandbox_id), e2b.SandboxNotFoundException)
+
+    async def metrics_are_told() -> None:
+        async def has_metrics() -> bool:
+            return len(await got(shared.get_metrics())) > 0
+
+        await until(has_metrics, "the sandbox has metrics")
+        last = (await got(Sandbox.get_metrics(shared.sandbox_id)))[-1]
+        assert last.cpu_count == (await got(shared.get_info())).cpu_count, last
+        assert 0 < last.mem_used < last.mem_total and 0 < last.disk_used < last.disk_total, last
 
     async def lists() -> None:
         role = f"listed {sys.argv[1]} {os.getpid()}"
@@ -425,7 +426,7 @@ async def main() -> None:
 
     parts = [sandboxes, lists, commands_run, commands_continue, terminals, files_are_written_and_read, files_are_listed]
     parts += [files_are_watched, urls_of_files, ports_are_public, git_works, templates_are_found]
-    parts += [clients_have_their_own_settings, refusals]
+    parts += [clients_have_their_own_settings, refusals, metrics_are_told]
     await run_parts(parts, called.names, at_once=is_async)
     await got(shared.kill())
 
