@@ -25,10 +25,11 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await platform.stop();
-  expect(await platform.hostRemains()).toEqual([]);
+  const remains = await platform.hostRemains();
   platform.removeData();
   await names.stop();
   fs.rmSync(folder, { recursive: true });
+  expect(remains).toEqual([]);
 }, 120_000);
 
 function settings(): NodeJS.ProcessEnv {
@@ -49,9 +50,8 @@ async function expectToWork(words: string[], env: NodeJS.ProcessEnv = {}): Promi
 }
 
 test('the npm packages reach API and sandboxes by name', async () => {
-  for (const name of Object.values(npmPackages['code-interpreter'])) {
-    await expectToWork([process.execPath, 'by-names.ts'], { E2B_PACKAGE: name });
-  }
+  const names = Object.values(npmPackages['code-interpreter']);
+  await Promise.all(names.map((name) => expectToWork([process.execPath, 'by-names.ts'], { E2B_PACKAGE: name })));
 }, 120_000);
 
 test('@e2b/code-interpreter 2.6.1, which does not know E2B_SANDBOX_URL, runs code in contexts', async () => {
@@ -59,7 +59,7 @@ test('@e2b/code-interpreter 2.6.1, which does not know E2B_SANDBOX_URL, runs cod
 }, 120_000);
 
 test('the Python packages reach API and sandboxes by name, with and without asyncio', async () => {
-  for (const interpreter of interpreters) {
-    for (const kind of ['sync', 'async']) await expectToWork([interpreter, 'by_names.py', kind]);
+  for (const kind of ['sync', 'async']) {
+    await Promise.all(interpreters.map((interpreter) => expectToWork([interpreter, 'by_names.py', kind])));
   }
 }, 120_000);

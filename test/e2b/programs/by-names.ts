@@ -32,9 +32,8 @@ async function aSandboxIsUsed() {
   await until(async () => (await fetch(page)).status === 200, 'the server answers');
   assert.equal(await (await fetch(page)).text(), 'served\n');
   // Nobody reaches the agent and the code interpreter without the token.
-  for (const port of [49983, 49999]) {
-    const { status } = await fetch(`https://${sandbox.getHost(port)}/contexts`);
-    assert.equal(status, 401, `port ${port}`);
+  for (const place of [`${sandbox.getHost(49983)}/envs`, `${sandbox.getHost(49999)}/contexts`]) {
+    assert.equal((await fetch(`https://${place}`)).status, 401, place);
   }
   await sandbox.kill();
 }
