@@ -16,6 +16,14 @@ afterAll(() => api.stop());
 
 const create = (body: Json, caller = member) => api.send(caller, 'POST', '/v1/api-keys', body);
 
+test('a key that code puts into a log entry is not written, in neither spelling', async () => {
+  const reply = { api_key: 'spk_secret', e2b_api_key: 'e2b_secret', envd_access_token: 'token-secret' };
+  api.dependencies.logger.info({ reply, headers: { 'x-api-key': 'e2b_secret', authorization: 'Api-Key spk_secret' } });
+  const line = api.log.at(-1)!;
+  expect(JSON.parse(line).reply).toEqual(Object.fromEntries(Object.keys(reply).map((name) => [name, '[secret]'])));
+  expect(line).not.toMatch(/_secret|-secret/);
+});
+
 describe('create', () => {
   test('a key with every field; its secret works and is stored nowhere', async () => {
     const { status, body } = await create({ name: ' CI (main) ', description: 'for the build' });

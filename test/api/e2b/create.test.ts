@@ -190,6 +190,24 @@ test('the plan, the concurrent sandboxes and the budget limit a create as under 
   expect((await refuses({ templateID: 'base' }, { caller: saver }))[0]).toBe(403);
 });
 
+test('a quota that is used up refuses a create and a connect to a paused sandbox as under /v1', async () => {
+  const member = await api.addUser(api.root);
+  const caller = { caller: member };
+  const { body } = await create({ templateID: 'base' }, caller);
+  expect((await sendE2b(api, member, 'POST', `/sandboxes/${body.sandboxID}/pause`)).status).toBe(204);
+  const quota = { user_id: member.userId, traffic_gb_seconds: 1 };
+  expect((await api.send(api.root, 'POST', '/v1/user-management/quota-allocations', quota)).status).toBe(201);
+  await api.orm.em.fork().execute(
+    `insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount, unit_price)
+     values (?, ?, ?, ?, 'traffic_gb', date_trunc('minute', now()), date_trunc('minute', now()) + interval '1 minute', 3221225472, 0.05)`,
+    [body.sandboxID, member.accountId, member.userId, member.projectId],
+  );
+  expect(await refuses({ templateID: 'base' }, caller)).toEqual([403, expect.stringContaining('is used up')]);
+  const connect = { body: { timeout: 60 } };
+  const refused = await sendE2b(api, member, 'POST', `/sandboxes/${body.sandboxID}/connect`, connect);
+  expect([refused.status, refused.body.message]).toEqual([403, expect.stringContaining('is used up')]);
+});
+
 test('a repeated Idempotency-Key gets the first sandbox again, with its token', async () => {
   for (const secure of [true, false]) {
     const key = randomUUID();
