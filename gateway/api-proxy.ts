@@ -1,4 +1,5 @@
 import { BoundedCounts, type CountExchange } from '../domain/bounded-counts.ts';
+import { e2bPrefix } from '../domain/e2b-address.ts';
 import { forwardedClientField, signForwardedClient } from '../domain/forwarded-client.ts';
 import { GatewayError } from './error-reply.ts';
 import type { Exchange } from './exchange.ts';
@@ -17,8 +18,6 @@ export interface ApiProxyOptions {
   maxRequestsPerClient: number;
 }
 
-/** Where the API serves E2B's paths at its own address. */
-const e2bPath = '/e2b';
 /** The API's host has no cookies: pages of sandboxes, whose names are beside its own, could set and send them. */
 const cookie = new Set(['cookie']);
 const setCookie = new Set(['set-cookie']);
@@ -38,7 +37,7 @@ export class ApiProxy {
     this.#options = options;
     const url = new URL(options.url);
     this.#host = url.host;
-    this.#pathPrefix = `${url.pathname.replace(/\/+$/, '')}${e2bPath}`;
+    this.#pathPrefix = `${url.pathname.replace(/\/+$/, '')}${e2bPrefix}`;
     this.#connections = new ApiConnections(url);
     this.#perClient = new BoundedCounts(options.maxRequestsPerClient, 'api-requests-of-client', counts);
   }

@@ -1,9 +1,7 @@
 import type { IncomingMessage } from 'node:http';
+import { e2bPrefix } from '../../domain/e2b-address.ts';
 import { apiUrl } from '../../platform/config/public-urls.ts';
 import type { Settings } from '../../platform/config/settings.ts';
-
-/** Where the API speaks the protocol of E2B's control plane. */
-export const e2bPrefix = '/e2b';
 
 /** Whether a path, with or without a query, belongs to this face of the API. */
 export function isE2bAddress(url: string): boolean {

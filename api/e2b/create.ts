@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
+import { e2bPrefix } from '../../domain/e2b-address.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxReason } from '../../domain/sandboxes/state.ts';
@@ -10,7 +11,6 @@ import { createBody, envVars, metadata } from '../routes/sandboxes/bodies.ts';
 import { createAndStart, type WantedSandbox } from '../routes/sandboxes/new-sandbox.ts';
 import { readSandboxRow } from '../routes/sandboxes/reply.ts';
 import { withDefault } from '../schemas/fields.ts';
-import { e2bPrefix } from './address.ts';
 import { e2bTimeout, isEmpty, noMemory, noNetworkRules, unsupported } from './fields.ts';
 import { e2bState, templateNamed } from './names.ts';
 import { connectedSandbox, presentConnected, presentTokens } from './sandbox-reply.ts';

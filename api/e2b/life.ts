@@ -2,6 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { checkPlanLimits } from '../../domain/billing/plans.ts';
+import { e2bPrefix } from '../../domain/e2b-address.ts';
 import { AppError } from '../../domain/errors.ts';
 import type { SandboxId } from '../../domain/ids.ts';
 import { timeoutAt } from '../../domain/sandboxes/clock.ts';
@@ -9,7 +10,6 @@ import { anyUser, requirePlan } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { sandboxPath } from '../routes/sandboxes/reply.ts';
 import { optional, optionalBody, withDefault } from '../schemas/fields.ts';
-import { e2bPrefix } from './address.ts';
 import { e2bTimeout, noMemory, unsupported } from './fields.ts';
 import { e2bState } from './names.ts';
 import {

@@ -1,13 +1,13 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { listSandboxViews, type SandboxFilter } from '../../db/sandboxes/sandbox-reads.ts';
+import { e2bPrefix } from '../../domain/e2b-address.ts';
 import { AppError } from '../../domain/errors.ts';
 import { anyUser, requireScope } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { metadataFilter } from '../routes/sandboxes/list.ts';
 import { optionalQuery, timeQuery } from '../schemas/fields.ts';
 import { toListing } from '../schemas/lists.ts';
-import { e2bPrefix } from './address.ts';
 import { e2bStates, statusesOf, templateNamed } from './names.ts';
 import { listedSandbox, presentListed } from './sandbox-reply.ts';
 

@@ -1,12 +1,12 @@
 import { z } from 'zod';
 import type { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { readSandboxEvents, type SandboxEvent } from '../../db/sandboxes/sandbox-events.ts';
+import { e2bPrefix } from '../../domain/e2b-address.ts';
 import { eventTypes } from '../../domain/event-types.ts';
 import { anyUser } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { readSandboxRow, sandboxPath } from '../routes/sandboxes/reply.ts';
 import { optionalQuery, time } from '../schemas/fields.ts';
-import { e2bPrefix } from './address.ts';
 
 const levels = ['debug', 'info', 'warn', 'error'] as const;
 

@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { readMetrics } from '../../db/usage/sandbox-metrics.ts';
+import { e2bPrefix } from '../../domain/e2b-address.ts';
 import { metricsRange } from '../../domain/usage/metrics-range.ts';
 import { anyUser } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { sandboxPath } from '../routes/sandboxes/reply.ts';
 import { optionalQuery, time } from '../schemas/fields.ts';
-import { e2bPrefix } from './address.ts';
 import { readLivingSandbox } from './sandbox-reply.ts';
 
 /** Unix seconds. */

@@ -1,7 +1,7 @@
 import { z } from 'zod';
+import { e2bPrefix } from '../../domain/e2b-address.ts';
 import { anyUser } from '../access.ts';
 import type { Api } from '../dependencies.ts';
-import { e2bPrefix } from './address.ts';
 import { notSupported } from './errors.ts';
 import { noNetworkRules } from './fields.ts';
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { Account } from '../../db/accounts/account.entity.ts';
+import { e2bPrefix } from '../../domain/e2b-address.ts';
 import { anyUser, requireCaller } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
-import { e2bPrefix } from './address.ts';
 
 const team = z.object({ teamID: z.string(), name: z.string(), apiKey: z.string(), isDefault: z.boolean() });
 

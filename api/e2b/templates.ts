@@ -5,12 +5,12 @@ import type { Template } from '../../db/templates/template.entity.ts';
 import { deleteTemplate } from '../../db/templates/template-changes.ts';
 import { findTemplateByNameOrId, listTemplateViews, type TemplateView } from '../../db/templates/templates.ts';
 import { defaultStorageGb, type Plan } from '../../domain/billing/plans.ts';
+import { e2bPrefix } from '../../domain/e2b-address.ts';
 import { notFound } from '../../domain/errors.ts';
 import { isUsable } from '../../domain/templates/image.ts';
 import { anyUser, requireCaller, requirePlan, requireScope } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { time } from '../schemas/fields.ts';
-import { e2bPrefix } from './address.ts';
 import { e2bTemplateName, envdVersion, templateNamed } from './names.ts';
 
 const named = {
