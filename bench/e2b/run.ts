@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import http from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { Sandbox as Theirs } from 'e2b';
 import { Sandbox as Ours } from '../../clients/typescript/src/index.ts';
@@ -6,13 +8,14 @@ import { summarize, timed } from '../statistics.ts';
 import { printTable, type Row } from '../table.ts';
 
 /**
- * The newest JavaScript package of E2B beside this platform's own client, on the same platform and in turns. The floor
- * of each figure is that of the own client.
+ * The newest JavaScript package of E2B beside this platform's own client, on the same platform and in turns. The package
+ * reads files by `fetch`, and the own client by node:http, which takes less time; so the same reads are also measured
+ * with bare requests of node:http, on the paths of both.
  */
 const creates = Number(process.env.BENCH_TIMES ?? 30);
 const readRounds = 10;
 const readsInRound = 100;
-const transfers = 3;
+const transfers = 5;
 const transferMib = 1024;
 /** A pool that was used is filled again half a second later. */
 const refillMs = 2500;
@@ -34,14 +37,27 @@ async function inPairs(times: number, ours: () => Promise<number>, theirs: () =>
   return pair;
 }
 
-function rows(measure: string, { ours, theirs }: Pair, goal: number): Row[] {
+function rows(measure: string, { ours, theirs }: Pair, goal: number, names = ['own client', 'e2b']): Row[] {
   const [own, other] = [summarize(ours), summarize(theirs)];
   const ratio = other.p50 / own.p50;
-  const verdict = `≤ ${goal} × own client: ${ratio.toFixed(2)} ×, ${ratio <= goal ? 'met' : 'not met'}`;
+  const verdict = `≤ ${goal} × ${names[0]}: ${ratio.toFixed(2)} ×, ${ratio <= goal ? 'met' : 'not met'}`;
   return [
-    { measure: `${measure}: own client`, value: own, unit: 'ms' },
-    { measure: `${measure}: e2b`, value: other, unit: 'ms', goal: verdict },
+    { measure: `${measure}: ${names[0]}`, value: own, unit: 'ms' },
+    { measure: `${measure}: ${names[1]}`, value: other, unit: 'ms', goal: verdict },
   ];
+}
+
+const kept = new http.Agent({ keepAlive: true });
+
+/** The bytes of a reply to a bare request. */
+async function bareBytes(gateway: string, path: string, headers: http.OutgoingHttpHeaders): Promise<number> {
+  const [reply] = (await once(http.get(new URL(path, gateway), { agent: kept, headers }), 'response')) as [
+    http.IncomingMessage,
+  ];
+  if (reply.statusCode !== 200) throw new Error(`${path}: ${reply.statusCode}`);
+  let bytes = 0;
+  for await (const each of reply) bytes += each.length;
+  return bytes;
 }
 
 const piece = Buffer.alloc(1024 ** 2, 'piece ');
@@ -91,13 +107,23 @@ async function measure(): Promise<Row[]> {
 
     await ours.files.write('/tmp/small', 'x'.repeat(1024));
     await theirs.files.write('/tmp/small', 'x'.repeat(1024));
-    const times = async (read: () => Promise<string>) => {
+    const times = async (read: () => Promise<unknown>) => {
       for (let index = 0; index < readsInRound; index += 1) await read();
     };
     const reads = await inPairs(
       readRounds,
       () => timed(() => times(() => ours.files.read('/tmp/small'))),
       () => timed(() => times(() => theirs.files.read('/tmp/small'))),
+    );
+
+    const token = { 'x-access-token': ours.accessToken! };
+    const named = { ...token, 'e2b-sandbox-id': ours.id, 'e2b-sandbox-port': '49983' };
+    const bareOwn = (path: string) => bareBytes(PLATFORM_GATEWAY, `/download${path}`, { ...token, host: ours.domain });
+    const bareE2b = (path: string) => bareBytes(PLATFORM_GATEWAY, `/files?path=${path}`, named);
+    const bareReads = await inPairs(
+      readRounds,
+      () => timed(() => times(() => bareOwn('/tmp/small'))),
+      () => timed(() => times(() => bareE2b('/tmp/small'))),
     );
 
     const uploads = await inPairs(
@@ -110,12 +136,20 @@ async function measure(): Promise<Row[]> {
       () => timed(() => readAll(ours.files.readStream('/tmp/large'))),
       () => timed(async () => readAll(await theirs.files.read('/tmp/large', { format: 'stream' }))),
     );
+    const bareDownloads = await inPairs(
+      transfers,
+      () => timed(() => bareOwn('/tmp/large')),
+      () => timed(() => bareE2b('/tmp/large')),
+    );
     await Promise.all([ours.delete(), theirs.kill()]);
+    const paths = ['/download', '/files'];
     return [
       ...rows('create, then the end of `true`', created, 1.15),
       ...rows(`${readsInRound} reads of a file of 1 KiB`, reads, 1.1),
+      ...rows(`${readsInRound} bare reads of a file of 1 KiB`, bareReads, 1.1, paths),
       ...rows('upload of 1 GiB', uploads, 1.2),
       ...rows('download of 1 GiB', downloads, 1.2),
+      ...rows('bare download of 1 GiB', bareDownloads, 1.2, paths),
     ];
   } finally {
     await platform.stop();

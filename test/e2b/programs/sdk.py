@@ -87,8 +87,11 @@ async def main() -> None:
         await got(sandbox.connect())
         assert await got(sandbox.beta_pause()) is True
         await got(sandbox.connect())
+        await got(sandbox.files.write("kept", "on the disk"))
         assert await got(Sandbox.beta_pause(sandbox.sandbox_id)) is True
-        await got(sandbox.connect())
+        await got(sandbox.connect(on_resume="reboot"))
+        assert await got(sandbox.files.read("kept")) == "on the disk"
+        assert await got(sandbox.commands.list()) == []
         assert await got(sandbox.kill()) is True
         assert await got(sandbox.kill()) is False
         assert await got(sandbox.is_running()) is False

@@ -100,9 +100,12 @@ async function pausesAndResumes(sandbox: Package.Sandbox) {
   await sandbox.connect();
   assert.equal(await sandbox.betaPause(), true);
   await sandbox.connect();
+  await sandbox.files.write('kept', 'on the disk');
   assert.equal(await Sandbox.betaPause(sandboxId), true);
-  await sandbox.connect();
+  await sandbox.connect({ onResume: 'reboot' });
   assert.equal((await sandbox.getInfo()).state, 'running');
+  assert.equal(await sandbox.files.read('kept'), 'on the disk');
+  assert.deepEqual(await sandbox.commands.list(), []);
 }
 
 async function metricsAreTold() {
