@@ -34,7 +34,7 @@ const longestTimerMs = 2 ** 31 - 1;
 export function createE2bFace(state: SandboxState, table: ProcessTable): E2bFace {
   const procedures = procedureTable([
     ...filesystemServices(viewOf, 'filesystem.Filesystem'),
-    ...processServices(table, { name: 'process.Process', readOptions }),
+    ...processServices(table, { name: 'process.Process', readOptions, signalExitCode: -1 }),
   ]);
   const meter = new UsageMeter();
 

@@ -10,13 +10,19 @@ import { type ProcessTable, type StartOptions, terminalSize } from './process-ta
 import type { RunningProcess } from './running-process.ts';
 import { isSignal } from './signals.ts';
 
-/**
- * `sandboxagent.Process`, or the same service under another name.
- * @param readOptions what the headers of a start say
- */
+/** How clients see the service. */
+interface ProcessFace {
+  name?: string;
+  /** What the headers of a start say. */
+  readOptions?: (call: AgentCall) => StartOptions;
+  /** The exit code of a process that a signal ended. Without it: 128 and the signal's number. */
+  signalExitCode?: number;
+}
+
+/** `sandboxagent.Process`, or the same service under another name. */
 export function processServices(
   table: ProcessTable,
-  { name, readOptions = startOptions }: { name?: string; readOptions?: (call: AgentCall) => StartOptions } = {},
+  { name, readOptions = startOptions, signalExitCode }: ProcessFace = {},
 ): AgentService[] {
   return [
     agentService(
@@ -26,12 +32,12 @@ export function processServices(
 
         start(request, call) {
           const interval = keepaliveMs(call);
-          return follow(table.start(request, readOptions(call)), interval, call);
+          return follow(table.start(request, readOptions(call)), interval, call, signalExitCode);
         },
 
         connect({ process }, call) {
           const interval = keepaliveMs(call);
-          return follow(table.findToFollow(process), interval, call);
+          return follow(table.findToFollow(process), interval, call, signalExitCode);
         },
 
         update({ process, pty }) {
@@ -105,6 +111,12 @@ async function send(process: RunningProcess, input: ProcessInput | undefined): P
   await process.write(input.input.case, input.input.value);
 }
 
+function withSignalExitCode(init: ProcessEventInit, exitCode: number): ProcessEventInit {
+  const { event } = init;
+  if (event?.case !== 'end' || event.value.exited) return init;
+  return { event: { case: 'end', value: { ...event.value, exitCode } } };
+}
+
 /**
  * A process's events for one client, `start` first, with a `keepalive` after each `intervalMs` of silence. The process
  * continues when the client leaves.
@@ -113,6 +125,7 @@ async function* follow(
   started: RunningProcess | Promise<RunningProcess>,
   intervalMs: number,
   call: AgentCall,
+  signalExitCode: number | undefined,
 ): AsyncGenerator<{ event: ProcessEventInit }> {
   const process = await started;
   const attachment = process.attach();
@@ -123,7 +136,7 @@ async function* follow(
   try {
     yield { event: { event: { case: 'start', value: { pid: process.pid } } } };
     for (let event = attachment.next(); event !== null; event = attachment.next()) {
-      if (event) yield { event };
+      if (event) yield { event: signalExitCode === undefined ? event : withSignalExitCode(event, signalExitCode) };
       else if (!(await attachment.within(intervalMs))) yield { event: { event: { case: 'keepalive', value: {} } } };
     }
   } finally {
