@@ -158,6 +158,8 @@ async function openBody(req: IncomingMessage): Promise<IncomingMessage | Gunzip>
   const plain = createGunzip();
   // An error of the request has to end the reader of the plain bytes.
   pipeline(req, plain).catch((error) => plain.destroy(error));
+  // A short body may be broken before anybody reads. The reader gets the error when it does.
+  plain.on('error', () => {});
   return plain;
 }
 
