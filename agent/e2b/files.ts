@@ -127,7 +127,9 @@ async function serveUpload(
   given: string | undefined,
 ): Promise<void> {
   const metadata = readMetadataHeaders(req);
-  const content = await openBody(req);
+  const body = await openBody(req);
+  // The reply of a failure drops the rest of the body, for which the request has to stay readable.
+  const content: AsyncIterable<Buffer> = body.iterator({ destroyOnReturn: false });
   const form = parseBoundary(req.headers['content-type']);
   const upload = new Upload(user, metadata);
   try {
@@ -135,13 +137,17 @@ async function serveUpload(
     else if (/^application\/octet-stream\s*(;|$)/i.test(req.headers['content-type'] ?? '')) {
       if (given === undefined) throw new FileRequestError(400, 'path is required for application/octet-stream');
       await upload.begin(given);
-      for await (const chunk of content) await upload.add(chunk as Buffer);
+      for await (const chunk of content) await upload.add(chunk);
       await upload.end();
     } else {
       throw new FileRequestError(400, 'expected multipart/form-data with a boundary, or application/octet-stream');
     }
   } catch (error) {
     await upload.discard();
+    if (body !== req) {
+      req.unpipe();
+      body.destroy();
+    }
     throw error instanceof Error && 'code' in error && isBrokenGzip(error.code)
       ? new FileRequestError(400, 'the body is not gzip')
       : toFileError(error, upload.destination);
@@ -157,10 +163,10 @@ async function openBody(req: IncomingMessage): Promise<IncomingMessage | Gunzip>
   const { createGunzip } = await import('node:zlib');
   const plain = createGunzip();
   // An error of the request has to end the reader of the plain bytes.
-  pipeline(req, plain).catch((error) => plain.destroy(error));
+  req.on('error', (error) => plain.destroy(error));
   // A short body may be broken before anybody reads. The reader gets the error when it does.
   plain.on('error', () => {});
-  return plain;
+  return req.pipe(plain);
 }
 
 function isBrokenGzip(code: unknown): boolean {

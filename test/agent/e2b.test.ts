@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto';
 import zlib from 'node:zlib';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { fileSignature } from '../../agent/http/access.ts';
@@ -105,9 +106,10 @@ test('a command without input reads an empty one, and cannot be written to', asy
 });
 
 test('a command is killed with its group at the deadline of its call', async () => {
-  const late = await run('sleep 1000 & sleep 1000', { headers: { 'connect-timeout-ms': '400' }, tag: 'late' });
+  const late = await run('sleep 98765 & sleep 98765', { headers: { 'connect-timeout-ms': '400' }, tag: 'late' });
   expect(late.error).toMatchObject({ code: 'deadline_exceeded' });
-  for (let left = true; left; ) left = (await run('pgrep -x sleep')).exitCode === 0;
+  // The brackets keep the pattern out of its own command line.
+  for (let left = true; left; ) left = (await run('pgrep -f "sleep 9876[5]"')).exitCode === 0;
   expect((await call('process.Process/List', {})).json.processes).toEqual([]);
 });
 
@@ -289,6 +291,22 @@ test('a missing file is 404, a folder 400, a method that does not exist 404, eac
   }
   expect((await request('/files?path=x', { method: 'DELETE' })).status).toBe(404);
   expect((await call('process.Process/Nothing', {})).status).toBe(404);
+});
+
+test('a full disk is 507, also while the client still sends, and leaves nothing behind', async () => {
+  await run('mkdir /small && mount -t tmpfs -o size=1m tmpfs /small', { headers: asUser('root') });
+  const content = randomBytes(16 * 1024 * 1024);
+  const form = new FormData();
+  form.append('file', new Blob([content]), '/small/file');
+  for (const [body, headers] of [
+    [content, raw],
+    [zlib.gzipSync(content), { ...raw, 'content-encoding': 'gzip' }],
+    [form, {}],
+  ] as const) {
+    const full = await upload(body === form ? '' : 'path=/small/file', body, headers);
+    expect([full.status, await full.json()]).toEqual([507, { code: 507, message: expect.any(String) }]);
+  }
+  expect((await run('ls -A /small')).stdout).toBe('');
 });
 
 test('files are joined to one, and are gone afterwards', async () => {
