@@ -1,5 +1,6 @@
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
+import type { Identity } from '../../db/accounts/identities.ts';
 import type { ListPosition } from '../../db/core/page.ts';
 import type { Template } from '../../db/templates/template.entity.ts';
 import { deleteTemplate } from '../../db/templates/template-changes.ts';
@@ -59,13 +60,13 @@ export function listE2bTemplates(api: Api, deps: ApiDependencies): void {
     // `teamID` is ignored, because a key belongs to one account.
     schema: { hide: true, response: { 200: z.array(listedTemplate) } },
     handler: async (request) => {
-      const plan = requirePlan(request, deps.plans);
+      const [caller, plan] = [requireCaller(request), requirePlan(request, deps.plans)];
       const listed: z.output<typeof listedTemplate>[] = [];
       let after: ListPosition | null = null;
       do {
         const listing = { sortBy: 'created_at', sortOrder: 'desc', limit: pageSize, offset: 0, after } as const;
         const page = await listTemplateViews(deps.orm.em.fork(), requireScope(request), {}, listing);
-        listed.push(...page.views.map((view) => presentListed(view, plan)));
+        listed.push(...page.views.map((view) => presentListed(view, caller, plan)));
         after = page.next;
       } while (after !== null);
       return listed;
@@ -135,14 +136,19 @@ async function readTemplate(deps: ApiDependencies, request: FastifyRequest, name
 /** A template has one image, which is no build with an id of its own. */
 const onlyBuildId = '00000000-0000-0000-0000-000000000000';
 
-function presentListed({ template, owner }: TemplateView, plan: Plan): z.output<typeof listedTemplate> {
+function presentListed(
+  { template, owner }: TemplateView,
+  caller: Identity,
+  plan: Plan,
+): z.output<typeof listedTemplate> {
   return {
     ...presentNames(template),
     ...presentSizes(template, plan),
     buildID: onlyBuildId,
     buildCount: 1,
     buildStatus: presentStatus(template),
-    createdBy: owner && { id: owner.userId, email: owner.email },
+    // As under `/v1`, a caller sees no addresses of others.
+    createdBy: owner && { id: owner.userId, email: owner.userId === caller.userId ? owner.email : owner.username },
   };
 }
 

@@ -31,6 +31,8 @@ test('the list has built-in templates, those of the caller and public ones', asy
   expect(ids).toEqual(expect.arrayContaining([mine, shared]));
   expect(ids).not.toContain(foreign);
   expect(body.flatMap((each: Json) => each.names)).toEqual(expect.arrayContaining(['base', 'code-interpreter-v1']));
+  const ofStranger = body.find((each: Json) => each.templateID === shared);
+  expect(ofStranger.createdBy).toEqual({ id: stranger.userId, email: expect.not.stringContaining('@') });
   const { createdAt, updatedAt } = await api.orm.em.fork().findOneOrFail(Template, { templateId: mine });
   expect(body.find((each: Json) => each.templateID === mine)).toEqual({
     templateID: mine,
