@@ -1,6 +1,7 @@
 import fs from 'node:fs';
+import path from 'node:path';
 import { Code } from '@connectrpc/connect';
-import { type Account, findAccount } from '../process/identity.ts';
+import { type Account, findAccount, readNamesFile } from '../process/identity.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
 
 /** The user of requests that name none. */
@@ -35,11 +36,14 @@ function makeDefaultUser(): Account | undefined {
     const shell = fs.existsSync('/bin/bash') ? '/bin/bash' : '/bin/sh';
     fs.mkdirSync(home, { recursive: true });
     fs.chownSync(home, id, id);
-    append('/etc/group', `${defaultName}:x:${id}:`);
-    append('/etc/passwd', `${defaultName}:x:${id}:${id}::${home}:${shell}`);
-    if (fs.existsSync('/etc/sudoers.d')) {
-      fs.writeFileSync(`/etc/sudoers.d/${defaultName}`, `${defaultName} ALL=(ALL) NOPASSWD: ALL\n`, { mode: 0o440 });
+    const rules = `/etc/sudoers.d/${defaultName}`;
+    if (fs.existsSync(path.dirname(rules)) && !fs.existsSync(rules)) {
+      fs.writeFileSync(rules, `${defaultName} ALL=(ALL) NOPASSWD: ALL\n`, { mode: 0o440 });
     }
+    append('/etc/group', `${defaultName}:x:${id}:`);
+    // Without its line, sudo refuses an account.
+    if (fs.existsSync('/etc/shadow')) append('/etc/shadow', `${defaultName}:!:::::::`);
+    append('/etc/passwd', `${defaultName}:x:${id}:${id}::${home}:${shell}`);
     return findAccount(defaultName);
   } catch (error) {
     cannotBeMade = true;
@@ -52,20 +56,14 @@ function makeDefaultUser(): Account | undefined {
 function freeId(): number {
   const taken = new Set<string | undefined>();
   for (const file of ['/etc/passwd', '/etc/group']) {
-    for (const line of readLines(file)) taken.add(line.split(':')[2]);
+    for (const line of readNamesFile(file).split('\n')) taken.add(line.split(':')[2]);
   }
   for (let id = firstId; id <= lastId; id++) if (!taken.has(String(id))) return id;
   throw new Error('no number is free for a user');
 }
 
+/** Adds a line in one write, so that an end of the agent in between loses no other line. */
 function append(file: string, line: string): void {
-  const lines = readLines(file);
-  if (lines.at(-1) === '') lines.pop();
-  fs.writeFileSync(file, `${[...lines, line].join('\n')}\n`);
-}
-
-/** Programs of the sandbox can replace the file, and reading a pipe would block the agent. */
-function readLines(file: string): string[] {
-  if (!fs.statSync(file).isFile()) throw new Error(`${file} is not a file`);
-  return fs.readFileSync(file, 'utf8').split('\n');
+  const text = readNamesFile(file);
+  fs.appendFileSync(file, `${text === '' || text.endsWith('\n') ? '' : '\n'}${line}\n`);
 }

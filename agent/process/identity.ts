@@ -9,17 +9,22 @@ export interface Account {
 }
 
 const passwd = '/etc/passwd';
-/** Files of names have some KiB. Programs of the sandbox can replace this one. */
-const maxPasswdBytes = 4 * 1024 * 1024;
+/** Files of names have some KiB. Programs of the sandbox can replace them. */
+const maxNamesBytes = 4 * 1024 * 1024;
+
+/** The text of a file of names, such as `/etc/passwd`. @throws errno; {Error} for a pipe, or one that is too long */
+export function readNamesFile(file: string): string {
+  const stat = fs.statSync(file);
+  // Reading a pipe would block the agent.
+  if (!stat.isFile() || stat.size > maxNamesBytes) throw new Error(`${file} is not a file of names`);
+  return fs.readFileSync(file, 'utf8');
+}
 
 /** The account with that name or number in `/etc/passwd`. Undefined when there is no such account or file. */
 export function findAccount(nameOrUid: string | number): Account | undefined {
   let text: string;
   try {
-    const stat = fs.statSync(passwd);
-    // Reading a pipe would block the agent.
-    if (!stat.isFile() || stat.size > maxPasswdBytes) return undefined;
-    text = fs.readFileSync(passwd, 'utf8');
+    text = readNamesFile(passwd);
   } catch {
     // An image made from scratch has no accounts.
     return undefined;

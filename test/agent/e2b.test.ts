@@ -374,6 +374,14 @@ test('variables and use of the sandbox are shown with the token only', async () 
   for (const path of ['/envs', '/metrics']) expect((await fetch(agent.address + path)).status).toBe(401);
 });
 
+test('an image without the user gets it, with a free number and its other accounts unchanged', async () => {
+  // The last line has no end.
+  const remove = 'userdel -r user; rm /etc/sudoers.d/user; useradd other -u 1000; truncate -s -1 /etc/passwd';
+  await run(remove, { headers: asUser('root') });
+  const made = await run('id -un; id -u; pwd; sudo id -un; id -u other; tail -n 2 /etc/passwd | cut -d: -f1');
+  expect(made.stdout).toBe('user\n1001\n/home/user\nroot\n1000\nother\nuser\n');
+});
+
 test('an image without accounts serves root', async () => {
   await agent.stop();
   root.remove();
