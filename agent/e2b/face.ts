@@ -6,6 +6,7 @@ import type { Entry } from '../filesystem/entry.ts';
 import { nameOfBytes, systemPath } from '../filesystem/path.ts';
 import { filesystemServices } from '../filesystem/service.ts';
 import type { FileView } from '../filesystem/view.ts';
+import { replyJson } from '../http/json-exchange.ts';
 import type { ProcessTable, StartOptions } from '../process/process-table.ts';
 import { namedUser, processServices } from '../process/service.ts';
 import { replyError } from '../rpc/connect.ts';
@@ -15,7 +16,6 @@ import type { AgentCall } from '../rpc/service.ts';
 import type { FileAccess } from '../transfer/service.ts';
 import { readMetadata } from './file-metadata.ts';
 import { serveCompose, serveFiles } from './files.ts';
-import { replyJson } from './replies.ts';
 import { UsageMeter } from './usage-meter.ts';
 import { findUser } from './users.ts';
 
@@ -66,8 +66,10 @@ export function createE2bFace(state: SandboxState, table: ProcessTable): E2bFace
         return replyError(req, res, new ConnectError('access token missing or wrong', Code.Unauthenticated));
       }
       if (route === 'POST /files/compose') return serveCompose(req, res);
-      if (route === 'GET /envs') return replyJson(res, { ...state.env, ...state.init!.env, ...ownVariables() });
-      if (route === 'GET /metrics') return replyJson(res, meter.read());
+      if (route === 'GET /envs') {
+        return replyJson(req, res, 200, { ...state.env, ...state.init!.env, ...ownVariables() });
+      }
+      if (route === 'GET /metrics') return replyJson(req, res, 200, meter.read());
       return replyError(req, res, new ConnectError('no such path', Code.NotFound));
     },
   };

@@ -5,18 +5,17 @@ import { pipeline } from 'node:stream/promises';
 import type { Gunzip } from 'node:zlib';
 import { nameOfBytes, resolvePath } from '../filesystem/path.ts';
 import { remove } from '../filesystem/remove.ts';
-import { judgeSignature } from '../http/access.ts';
-import { readJson } from '../http/json-exchange.ts';
+import { endEarly } from '../http/end-early.ts';
+import { readJson, replyJson } from '../http/json-exchange.ts';
 import type { Account } from '../process/identity.ts';
 import { openToSend, serveDownload } from '../transfer/download.ts';
 import { FileRequestError, toFileError } from '../transfer/file-error.ts';
 import { FileWriter } from '../transfer/file-writer.ts';
 import { MultipartError, MultipartParser, parseBoundary } from '../transfer/multipart.ts';
-import type { FileAccess } from '../transfer/service.ts';
+import { checkSignature, type FileAccess } from '../transfer/service.ts';
 import { StagedFile, writtenPath } from '../transfer/staged-file.ts';
 import { giveTransferBuffer, takeTransferBuffer } from '../transfer/transfer-buffers.ts';
 import { readMetadata, readMetadataHeaders, writeMetadata } from './file-metadata.ts';
-import { replyFailure, replyJson } from './replies.ts';
 import { findUser } from './users.ts';
 
 const maxParts = 10_000;
@@ -39,7 +38,10 @@ export async function serveFiles(req: IncomingMessage, res: ServerResponse, acce
   try {
     const { searchParams: query } = new URL(req.url!, 'http://agent');
     const given = query.get('path') ?? undefined;
-    if (!access.byHeader) checkSignature(query, req.method === 'POST' ? 'write' : 'read', access.accessToken);
+    if (!access.byHeader) {
+      // The texts are signed as they are sent, and one that is not sent is signed as an empty one.
+      checkSignature(query, req.method === 'POST' ? 'write' : 'read', [given ?? ''], access.accessToken, '');
+    }
     const user = findUser(query.get('username') ?? undefined);
     if (req.method === 'POST') await serveUpload(req, res, user, given);
     else {
@@ -68,9 +70,11 @@ export async function serveCompose(req: IncomingMessage, res: ServerResponse): P
       throw error;
     }
     for (const source of from) if (source !== to) await remove(source);
-    replyJson(res, describe(to));
+    replyJson(req, res, 200, describe(to));
   } catch (error) {
-    replyFailure(req, res, toFileError(error instanceof SyntaxError ? toRequestError(error) : error));
+    // What `readJson` refuses.
+    const isRefused = error instanceof SyntaxError || error instanceof TypeError;
+    replyFailure(req, res, toFileError(isRefused ? toRequestError(error) : error));
   }
 }
 
@@ -78,21 +82,10 @@ function toRequestError(error: Error): FileRequestError {
   return new FileRequestError(400, error.message);
 }
 
-/** @throws {FileRequestError} 401 */
-function checkSignature(query: URLSearchParams, operation: 'read' | 'write', token: string | null): void {
-  // Standard base64 contains `+`, which becomes a space in an unescaped query.
-  const signature = query.get('signature')?.replaceAll(' ', '+');
-  if (signature === undefined || token === null) throw new FileRequestError(401, 'access token missing or wrong');
-  // The text is signed as it is sent, and a part that is not sent is signed as an empty one.
-  const signed = {
-    path: query.get('path') ?? '',
-    operation,
-    username: query.get('username') ?? '',
-    expiration: query.get('signature_expiration'),
-  };
-  const verdict = judgeSignature(signature, signed, token);
-  if (verdict === 'valid') return;
-  throw new FileRequestError(401, verdict === 'expired' ? 'signature has expired' : 'signature is not valid');
+/** Replies `{"code": <status>, "message": …}`, even if the request was not read completely. */
+function replyFailure(req: IncomingMessage, res: ServerResponse, error: FileRequestError): void {
+  const body = JSON.stringify({ code: error.status, message: error.message });
+  endEarly(req, res, error.status, { ...error.headers, 'content-type': 'application/json' }, body);
 }
 
 /**
@@ -152,7 +145,7 @@ async function serveUpload(
       ? new FileRequestError(400, 'the body is not gzip')
       : toFileError(error, upload.destination);
   }
-  replyJson(res, upload.written);
+  replyJson(req, res, 200, upload.written);
 }
 
 /** The body as the client had it before its `Content-Encoding`. @throws {FileRequestError} 400 for other codings */

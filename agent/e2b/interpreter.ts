@@ -5,6 +5,7 @@ import type { ExecuteRequest } from '../contexts/contexts.ts';
 import type { OpenContexts } from '../contexts/service.ts';
 import { statPath } from '../filesystem/path.ts';
 import { endEarly } from '../http/end-early.ts';
+import { replyJson } from '../http/json-exchange.ts';
 import { drained } from '../http/response-flow.ts';
 import { readBody } from '../rpc/connect.ts';
 import { ConnectError } from '../rpc/connect-error.ts';
@@ -50,16 +51,16 @@ export async function serveInterpreter(
     } else if (path === '/contexts') {
       allow(req, 'GET', 'POST');
       const { method } = req;
-      replyJson(req, res, method === 'GET' ? await listContexts(call) : await createContext(req, res, call));
+      replyJson(req, res, 200, method === 'GET' ? await listContexts(call) : await createContext(req, res, call));
     } else if (contextId !== undefined) {
       allow(req, action ? 'POST' : 'DELETE');
       const contexts = await call.contexts();
       if (action) await contexts.restart(contextId);
       else await contexts.destroy(contextId);
-      replyJson(req, res, null);
+      replyJson(req, res, 200, null);
     } else if (path === '/health') {
       allow(req, 'GET', 'HEAD');
-      replyJson(req, res, 'OK');
+      replyJson(req, res, 200, 'OK');
     } else throw new ConnectError('no such path', Code.NotFound);
   } catch (error) {
     if (res.destroyed) return;
@@ -174,10 +175,6 @@ function signalOf(res: ServerResponse): AbortSignal {
   if (res.destroyed) abort.abort();
   else res.once('close', () => abort.abort());
   return abort.signal;
-}
-
-function replyJson(req: IncomingMessage, res: ServerResponse, value: unknown): void {
-  endEarly(req, res, 200, { 'content-type': 'application/json' }, JSON.stringify(value));
 }
 
 /** The clients show the body, and some of them only the reason phrase. */

@@ -4,7 +4,7 @@ import { endEarly } from './end-early.ts';
 const maxBodyBytes = 4 * 1024 * 1024;
 
 /** Replies with a JSON body, even if the request's body was not read yet. */
-export function replyJson(req: IncomingMessage, res: ServerResponse, status: number, body: object): void {
+export function replyJson(req: IncomingMessage, res: ServerResponse, status: number, body: unknown): void {
   endEarly(req, res, status, { 'content-type': 'application/json' }, JSON.stringify(body));
 }
 
@@ -12,7 +12,8 @@ export function replyJson(req: IncomingMessage, res: ServerResponse, status: num
 export async function readJson(req: IncomingMessage): Promise<unknown> {
   const chunks: Buffer[] = [];
   let length = 0;
-  for await (const chunk of req) {
+  // A reply to a body that is too long drops the rest, for which the request has to stay readable.
+  for await (const chunk of req.iterator({ destroyOnReturn: false })) {
     length += chunk.length;
     if (length > maxBodyBytes) throw new TypeError('body too long');
     chunks.push(chunk);

@@ -16,6 +16,9 @@ export interface FileAccess {
 
 const unverified = new UnverifiedContent();
 
+/** The user name in signatures of the agent's own URLs that name none. */
+const ownUser = 'root';
+
 /** `/archive?path=…`: a folder as a tar, authorized by headers only. Its code is loaded when it is first used. */
 export async function serveArchive(
   req: IncomingMessage,
@@ -88,21 +91,23 @@ function decodePath(encoded: string): string {
 }
 
 /**
+ * @param unnamedUser what is signed for a query without a user name
  * @throws {FileRequestError} 401 unless the query is signed for one of `paths`, which are spellings of the same file
  */
-function checkSignature(
+export function checkSignature(
   query: URLSearchParams,
   operation: 'read' | 'write',
   paths: string[],
   token: string | null,
+  unnamedUser = ownUser,
 ): void {
-  const verdicts = paths.map((path) => signatureVerdict(query, operation, path, token));
+  const verdicts = paths.map((path) => signatureVerdict(query, operation, path, token, unnamedUser));
   if (verdicts.includes('valid')) return;
   throw new FileRequestError(401, verdicts.includes('expired') ? 'signature has expired' : 'signature is not valid');
 }
 
 function isSignedFor(query: URLSearchParams, operation: 'read' | 'write', path: string, token: string | null): boolean {
-  return signatureVerdict(query, operation, path, token) === 'valid';
+  return signatureVerdict(query, operation, path, token, ownUser) === 'valid';
 }
 
 /** @throws {FileRequestError} 401 when there is no signature, or no token to check it with */
@@ -111,11 +116,12 @@ function signatureVerdict(
   operation: 'read' | 'write',
   path: string,
   token: string | null,
+  unnamedUser: string,
 ): SignatureVerdict {
   // Standard base64 contains `+`, which becomes a space in an unescaped query.
   const signature = query.get('signature')?.replaceAll(' ', '+');
   if (signature === undefined || token === null) throw new FileRequestError(401, 'access token missing or wrong');
-  const username = query.get('username') ?? 'root';
+  const username = query.get('username') ?? unnamedUser;
   const expiration = query.get('signature_expiration');
   return judgeSignature(signature, { path, operation, username, expiration }, token);
 }

@@ -330,6 +330,8 @@ test('files are joined to one, and are gone afterwards', async () => {
   ]) {
     expect((await compose(bad)).status).toBe(400);
   }
+  const tooLong = await compose({ source_paths: ['a'], destination: 'x'.repeat(5 * 1024 * 1024) });
+  expect(tooLong).toEqual({ status: 400, json: { code: 400, message: 'body too long' } });
 });
 
 test('a watcher reports entries when it is asked to', async () => {
