@@ -86,7 +86,7 @@ export function createE2bSandbox(api: Api, deps: ApiDependencies): void {
         const { sandboxId, awaitsImage } = await createAndStart(deps, request, wantedSandbox(request.body));
         const sandbox = await readSandboxRow(deps, request, sandboxId);
         const isStarting = sandbox.status === 'created' || sandbox.status === 'starting';
-        // The client does not learn its id, so nobody could end it.
+        // The client gets no id and cannot end it.
         if (isStarting) await deps.sandboxCommands.terminate(sandbox, { forget: false });
         if (isStarting || e2bState(sandbox.status) === null) throw notStarted(sandbox, awaitsImage && isStarting);
         return reply.code(201).send(presentConnected(deps, sandbox));

@@ -41,8 +41,8 @@ const userColumns =
   'u.user_id, u.account_id, u.role, u.is_root_user, a.plan_name, b.plan as bought_plan, a.status as account_status';
 
 /**
- * The caller of an API key, in either spelling. Queried on every request and never cached, so a disabled key stops working at once on every
- * replica. Null: there is no such key, it is disabled, or its user is disabled.
+ * The caller of an API key, in either spelling. Queried on every request and never cached, so a disabled key stops
+ * working at once on every replica. Null: there is no such key, it is disabled, or its user is disabled.
  */
 export async function identifyApiKey(em: EntityManager, text: string): Promise<Identity | null> {
   const secret = readApiKey(text);

@@ -14,7 +14,7 @@ export interface SandboxRouteRow {
   address: string | null;
   agentPort: number | null;
   secure: boolean;
-  /** Ports that nobody declared are public, except those of the agent. */
+  /** Undeclared ports are public, except those of the agent. */
   publicPorts: boolean;
   /** The number of the secret key from which its tokens are derived. */
   secretKeyNumber: number;

@@ -50,7 +50,7 @@ export const Sandbox = defineEntity({
     timeoutFrom: p.datetime(3).nullable(),
     autoPause: p.boolean().default(false),
     secure: p.boolean().default(true),
-    /** Ports that nobody declared are public, except those of the agent. */
+    /** Undeclared ports are public, except those of the agent. */
     publicPorts: p.boolean().default(false),
     /** The number of the secret key from which its tokens are derived. */
     secretKeyNumber: p.integer().default(1),

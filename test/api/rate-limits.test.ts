@@ -60,7 +60,7 @@ test.each([
   },
 );
 
-test('requests through the gateway count for the address that it has signed, and nobody else can sign one', async () => {
+test('limits count the client address that the gateway signs, and ignore an address that it has not signed', async () => {
   const gateway = { remoteAddress: '192.0.2.30' };
   const [key] = api.dependencies.clientAddressKeys();
   const through = (address: string, signer = key!) => {

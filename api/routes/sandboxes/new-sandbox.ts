@@ -28,7 +28,7 @@ import type { ExpectedNews } from './sandbox-news.ts';
 
 /** A create of a sandbox: the body of a request, and what only other faces of the API set. */
 export interface WantedSandbox extends CreateBody {
-  /** Ports that nobody declared are public, except those of the agent. */
+  /** Undeclared ports are public, except those of the agent. */
   publicPorts?: boolean;
 }
 

@@ -31,7 +31,7 @@ async function aSandboxIsUsed() {
   const page = `https://${sandbox.getHost(8000)}/index.html`;
   await until(async () => (await fetch(page)).status === 200, 'the server answers');
   assert.equal(await (await fetch(page)).text(), 'served\n');
-  // Nobody reaches the agent and the code interpreter without the token.
+  // The agent and the code interpreter require the token.
   for (const place of [`${sandbox.getHost(49983)}/envs`, `${sandbox.getHost(49999)}/contexts`]) {
     assert.equal((await fetch(`https://${place}`)).status, 401, place);
   }
