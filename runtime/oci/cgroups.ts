@@ -343,6 +343,9 @@ export class Cgroups {
   }
 }
 
+/** The maximum number of rounds that move processes. A process may fork during a move. */
+const leaveRounds = 100;
+
 /** Lets the groups in a group have limits of these controllers. */
 const shareControllers = (folder: string, controllers: string) =>
   writeFile(path.join(folder, 'cgroup.subtree_control'), controllers);
@@ -354,10 +357,10 @@ const shareControllers = (folder: string, controllers: string) =>
 async function leaveGroup(folder: string): Promise<void> {
   const inner = path.join(folder, 'init');
   await mkdir(inner, { recursive: true });
-  // A process may fork during a move.
-  for (let pids = await readPids(path.join(folder, 'cgroup.procs')); pids.length > 0; ) {
+  for (let round = 0; round < leaveRounds; round += 1) {
+    const pids = await readPids(path.join(folder, 'cgroup.procs'));
+    if (pids.length === 0) return;
     for (const pid of pids) await writeFile(path.join(inner, 'cgroup.procs'), String(pid)).catch(ignoreGoneProcess);
-    pids = await readPids(path.join(folder, 'cgroup.procs'));
   }
 }
 

@@ -139,7 +139,7 @@ export class VirtualMachine {
       ...disk(this.#file('files'), 'raw'),
       ...['-kernel', image.kernel, '-initrd', image.initrd],
       ...['-append', `root=/dev/vda rw console=ttyS0 panic=-1 mitigations=off ${kernelOptions}`],
-      ...['-netdev', `user,id=net,hostfwd=tcp:127.0.0.1:${this.#port}-:22`, '-device', 'virtio-net-pci,netdev=net'],
+      ...['-netdev', `user,id=net,hostfwd=tcp:127.0.0.1:${this.#port}-:22`, '-device', 'virtio-net-pci,netdev=net,romfile='],
       ...['-device', 'virtio-rng-pci', '-display', 'none', '-serial', `file:${this.#file('console')}`, '-no-reboot'],
     ];
     // It ends with the test.
