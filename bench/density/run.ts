@@ -83,6 +83,7 @@ try {
       ...idle,
       { measure: 'load of the machine', value: load(), unit: '' },
     ]);
+    await measurePaused(running);
   }
 
   const limit = pLimit(atOnce);
@@ -102,6 +103,34 @@ try {
   const remains = await platform.hostRemains();
   platform.removeData();
   if (remains.length > 0) console.error(`${remains.length} things were left on the machine, and are removed`);
+}
+
+/** All sandboxes are paused for long enough to give their file cache back, then resumed. */
+async function measurePaused(sandboxes: readonly SandboxView[]): Promise<void> {
+  const limit = pLimit(atOnce);
+  const move = (name: 'pause' | 'resume') => {
+    const post = ({ sandbox_id }: SandboxView) =>
+      timed(async () => {
+        const { status, body } = await platform.client().request('POST', `/v1/sandboxes/${sandbox_id}/${name}`);
+        if (status !== 200) throw new Error(`${name}: ${status} ${body.error}`);
+      });
+    return Promise.all(sandboxes.map((sandbox) => limit(() => post(sandbox))));
+  };
+  const pauses = summarize(await move('pause'));
+  const atPauseMib = chargedMib(sandboxes);
+  await delay(45_000);
+  const laterMib = chargedMib(sandboxes);
+  printTable(`${sandboxes.length} paused sandboxes`, [
+    { measure: `pause, ${atOnce} at once`, value: pauses, unit: 'ms' },
+    { measure: 'charged to its group, at once', value: atPauseMib.toFixed(1), unit: 'MiB' },
+    {
+      measure: '… and 45 s later',
+      value: laterMib.toFixed(1),
+      unit: 'MiB',
+      goal: holdAgainst(laterMib, 0.6 * atPauseMib, 'MiB'),
+    },
+    { measure: `resume then, ${atOnce} at once`, value: summarize(await move('resume')), unit: 'ms' },
+  ]);
 }
 
 async function echo(sandbox: SandboxView): Promise<void> {

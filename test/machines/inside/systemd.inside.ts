@@ -50,7 +50,7 @@ test('a host worker runs sandboxes as the service of a unit to which systemd del
 
 test('a host worker runs sandboxes in a namespace of control groups whose root has processes, as in a container', () => {
   // The new mount shows the unit's own group as the root.
-  const script = `mount -t cgroup2 none ${root} && exec "$@"`;
+  const script = `umount --lazy ${root} && mount -t cgroup2 none ${root} && exec "$@"`;
   const words = ['unshare', '--cgroup', '--mount', 'sh', '-c', script, 'sh', ...oneLife];
   expect(runInUnit(words)).toMatch(/\n1 passed, 0 failed\n$/);
 });
