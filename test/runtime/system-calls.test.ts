@@ -1,18 +1,8 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
-import koffi from 'koffi';
+import { bothArchitectures, namesOfCalls, numberOfCall } from '../support/system-call-numbers.ts';
 
-/**
- * The system calls that scripts make by number, and those of the seccomp profile, on both architectures. libseccomp has
- * a table for each, so one machine can check them all.
- */
-const library = koffi.load('libseccomp.so.2');
-const numberOf = library.func('int seccomp_syscall_resolve_name_arch(uint32_t, const char *)');
-const nameOf = library.func('str seccomp_syscall_resolve_num_arch(uint32_t, int)');
-const machines = { x64: 0xc000003e, arm64: 0xc00000b7 };
-/** No architecture has a system call with a higher number yet. */
-const highestNumber = 600;
-
+/** The system calls that scripts make by number, and those of the seccomp profile, on both architectures. */
 const runtime = path.join(import.meta.dirname, '../../runtime');
 const read = (file: string) => readFileSync(path.join(runtime, file), 'utf8');
 
@@ -30,8 +20,8 @@ const numbers: Record<string, { call: string; text: RegExp }> = {
 
 test.each(Object.entries(numbers))('%s makes the system call that it means', (file, { call, text }) => {
   const { arm64, x64 } = text.exec(read(file))!.groups!;
-  expect(Number(arm64)).toBe(numberOf(machines.arm64, call));
-  expect(Number(x64)).toBe(numberOf(machines.x64, call));
+  expect(Number(arm64)).toBe(numberOfCall(call, 'arm64'));
+  expect(Number(x64)).toBe(numberOfCall(call, 'x64'));
 });
 
 const tables = ['images/pack-tree.pl', 'images/unpack-layer.pl', 'mounts/kernel.pl'];
@@ -43,9 +33,8 @@ test.each(tables)('the table of %s has the numbers of both architectures', (file
     [...part.matchAll(/(\w+) => (\d+)/g)].map(([, name, number]) => [name!, Number(number)]);
   const inTable = { arm64: rows(arm64!), x64: rows(x64!) };
   expect(inTable.arm64.length).toBeGreaterThan(2);
-  for (const [machine, table] of Object.entries(inTable)) {
-    const arch = machines[machine as keyof typeof machines];
-    expect(table).toEqual(table.map(([name]) => [name, numberOf(arch, name)]));
+  for (const each of bothArchitectures) {
+    expect(inTable[each]).toEqual(inTable[each].map(([name]) => [name, numberOfCall(name, each)]));
   }
   expect(inTable.arm64.map(([name]) => name)).toEqual(inTable.x64.map(([name]) => name));
 });
@@ -55,7 +44,7 @@ test('the system calls from 424 on have one number on both architectures', () =>
   const table = [...common!.matchAll(/(\w+) => (\d+)/g)];
   expect(table.length).toBeGreaterThan(5);
   for (const [, name, number] of table) {
-    expect([name, numberOf(machines.arm64, name), numberOf(machines.x64, name)]).toEqual([name, +number!, +number!]);
+    expect([name, ...bothArchitectures.map((each) => numberOfCall(name!, each))]).toEqual([name, +number!, +number!]);
   }
 });
 
@@ -73,11 +62,10 @@ const unknownInside = [
 /** Numbers of x86-64 that no kernel has ever implemented. */
 const neverMade = ['getpmsg', 'putpmsg', 'security', 'tuxcall'];
 
-test.each(Object.entries(machines))('the seccomp profile decides on every system call of %s', (_name, arch) => {
+test.each(bothArchitectures)('the seccomp profile decides on every system call of %s', (architecture) => {
   const { syscalls } = JSON.parse(read('oci/seccomp.json')) as { syscalls: { names: string[] }[] };
   const decided = new Set(syscalls.flatMap(({ names }) => names));
-  const all = Array.from({ length: highestNumber }, (_, number) => nameOf(arch, number) as string | null);
-  const calls = all.filter((name) => name !== null);
+  const calls = namesOfCalls(architecture);
   expect(calls.length).toBeGreaterThan(300);
   const undecided = calls.filter((name) => !decided.has(name) && !neverMade.includes(name));
   expect(undecided.sort()).toEqual([...unknownInside].sort());
