@@ -3,11 +3,13 @@ import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
 import koffi from 'koffi';
+import type { Pressure } from '../host-driver.ts';
 import { until } from '../process/until.ts';
 import {
   CgroupTree,
   foldersBelow,
   type Hierarchies,
+  ignoreGoneGroup,
   ignoreGoneProcess,
   isGoneGroup,
   killIfThere,
@@ -49,6 +51,8 @@ const sandboxPidFraction = 0.75;
 const socketMemoryFraction = 1 / 8;
 /** 4 KiB on x86-64; 4, 16 or 64 KiB on arm64. */
 const pageBytes = (): number => koffi.load(null).func('int getpagesize()')();
+/** The amount of memory that one `reclaim` gives back on version 2. */
+const reclaimStep = '64M';
 
 /**
  * Control groups of one copy's sandboxes: `<root>/<parent>/<instance>` in each hierarchy, on version 1, hybrid or 2.
@@ -191,6 +195,22 @@ export class Cgroups {
     };
   }
 
+  /**
+   * Makes the kernel give back the file cache of an instance: all of it on version 1, one step on version 2.
+   * @returns whether more may be left
+   */
+  async reclaim(instance: string): Promise<boolean> {
+    const [file, text] = this.version === 2 ? ['memory.reclaim', reclaimStep] : ['memory.force_empty', '0'];
+    try {
+      await writeFile(this.#tree.file('memory', instance, file!), text!);
+      return this.version === 2;
+    } catch (error) {
+      // The kernel has found less than the step.
+      if ((error as NodeJS.ErrnoException).code === 'EAGAIN' || isGoneGroup(error)) return false;
+      throw error;
+    }
+  }
+
   /** Bytes of files that an instance, or all of them (`''`), has written and that are not on the disk yet. */
   unwrittenBytes(instance: string): number {
     const names = this.version === 2 ? 'file_dirty|file_writeback' : 'total_dirty|total_writeback';
@@ -204,14 +224,31 @@ export class Cgroups {
     }
   }
 
+  /** What the kernel says about all sandboxes together. Null: version 1, or a kernel without pressure figures. */
+  readPressure(): Pressure | null {
+    if (this.version === 1) return null;
+    const read = (controller: keyof Pressure) => {
+      const text = readFileSync(this.#tree.file(controller, '', `${controller}.pressure`), 'latin1');
+      return Number(/^some .*\bavg60=([\d.]+)/m.exec(text)![1]) / 100;
+    };
+    try {
+      return { cpu: read('cpu'), memory: read('memory'), io: read('io') };
+    } catch (error) {
+      // The command line of the kernel has psi=0.
+      if (isGoneGroup(error) || (error as NodeJS.ErrnoException).code === 'EOPNOTSUPP') return null;
+      throw error;
+    }
+  }
+
   /**
-   * Kills every process of an instance. On version 1, killed processes in a frozen group do not end, so they are first
-   * moved out of a closed fence.
+   * Kills every process of an instance. On version 2 the kernel kills them together, also those that are just being
+   * forked. On version 1, killed processes in a frozen group do not end, so they are first moved out of a closed fence.
    * @returns the number of processes
    */
   async kill(instance: string): Promise<number> {
     const pids = await this.readProcesses(instance);
-    for (const pid of pids) killIfThere(pid);
+    if (this.version === 1) for (const pid of pids) killIfThere(pid);
+    else await writeFile(this.#tree.file('pids', instance, 'cgroup.kill'), '1').catch(ignoreGoneGroup);
     if (pids.length > 0) await this.rates.lift(instance);
     if (pids.length > 0) await this.freezer.thaw(instance);
     if (pids.length > 0 && this.version === 1 && this.freezer.isFenced) {
