@@ -98,10 +98,16 @@ export class Cgroups {
     for (const root of this.#tree.roots) await mkdir(path.join(root, this.parent), { recursive: true });
     for (const folder of this.#ownShimFolders()) await mkdir(folder, { recursive: true });
     if (this.version === 2) {
-      for (const folder of [this.#tree.roots[0]!, path.join(this.#tree.roots[0]!, this.parent)]) {
-        await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpu +memory +pids');
-        if (this.pins.arePossible) await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpuset');
-        if (this.#tree.has('io')) await writeFile(path.join(folder, 'cgroup.subtree_control'), '+io');
+      const root = this.#tree.roots[0]!;
+      await shareControllers(root, '+cpu +memory +pids').catch(async (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EBUSY') throw error;
+        await leaveGroup(root);
+        await shareControllers(root, '+cpu +memory +pids');
+      });
+      for (const folder of [root, path.join(root, this.parent)]) {
+        await shareControllers(folder, '+cpu +memory +pids');
+        if (this.pins.arePossible) await shareControllers(folder, '+cpuset');
+        if (this.#tree.has('io')) await shareControllers(folder, '+io');
       }
     }
     await this.pins.prepare();
@@ -336,6 +342,24 @@ export class Cgroups {
       await removeTree(path.join(root, this.parent, storageGroup));
       await removeGroup(path.join(root, this.parent));
     }
+  }
+}
+
+/** Lets the groups in a group have limits of these controllers. */
+const shareControllers = (folder: string, controllers: string) =>
+  writeFile(path.join(folder, 'cgroup.subtree_control'), controllers);
+
+/**
+ * Moves the processes of a group into a new group in it. In a namespace of control groups, such as a container's, the
+ * root has processes, and a group with processes cannot share its controllers.
+ */
+async function leaveGroup(folder: string): Promise<void> {
+  const inner = path.join(folder, 'init');
+  await mkdir(inner, { recursive: true });
+  // A process may fork during a move.
+  for (let pids = await readPids(path.join(folder, 'cgroup.procs')); pids.length > 0; ) {
+    for (const pid of pids) await writeFile(path.join(inner, 'cgroup.procs'), String(pid)).catch(ignoreGoneProcess);
+    pids = await readPids(path.join(folder, 'cgroup.procs'));
   }
 }
 

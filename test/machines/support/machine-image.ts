@@ -20,10 +20,21 @@ export type Suite = 'bookworm' | 'trixie';
 /** The folder at which a machine mounts its second disk. */
 export const filesFolder = '/machine';
 
-const packages = ['dbus', 'initramfs-tools', 'kmod', 'linux-image-cloud-amd64', 'openssh-server', 'procps'];
-
 /** What a server has and a container has not. */
-const system = [...packages, 'systemd', 'systemd-sysv', 'udev'];
+const system = [
+  'dbus',
+  'initramfs-tools',
+  'kmod',
+  'linux-image-cloud-amd64',
+  'openssh-server',
+  'procps',
+  'systemd',
+  'systemd-sysv',
+  'udev',
+];
+
+/** Programs of the driver's tests. */
+const tested = ['python3', 'umoci'];
 
 /** Shell commands that run in this order, with the new tree as `$1`. */
 const customize = [
@@ -32,7 +43,6 @@ const customize = [
   // The address of the resolver in QEMU's own network.
   'rm -f "$1/etc/resolv.conf" && echo nameserver 10.0.2.3 > "$1/etc/resolv.conf"',
   String.raw`printf '[Match]\nName=en*\n[Network]\nDHCP=yes\n' > "$1/etc/systemd/network/machine.network"`,
-  // One connection stays open, so a slow machine need not look up who connects.
   `printf 'AuthorizedKeysFile ${filesFolder}/authorized_keys\\nUseDNS no\\n' > "$1/etc/ssh/sshd_config.d/machine.conf"`,
   'chroot "$1" systemctl enable systemd-networkd ssh',
   // They take seconds of an emulated boot.
@@ -48,10 +58,10 @@ const initrd = [
 
 /**
  * A Debian with systemd and its own kernel, made once per machine.
- * @param programs whether it has the programs that set-up installs
+ * @param programs whether it has the programs that set-up installs, and those of the driver's tests
  */
 export async function debianImage(suite: Suite, { programs = true } = {}): Promise<MachineImage> {
-  const included = [...system, ...(programs ? Object.values(programsFor('start')) : [])];
+  const included = [...system, ...(programs ? [...Object.values(programsFor('start')), ...tested] : [])];
   const args = ['--quiet', '--mode=root', '--variant=minbase', '--format=directory', `--include=${included}`];
   for (const folder of ['man', 'doc', 'locale']) args.push(`--dpkgopt=path-exclude=/usr/share/${folder}/*`);
   args.push(`--essential-hook=${initrd}`);

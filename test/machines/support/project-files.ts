@@ -2,9 +2,10 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { cacheDir, temporalPrograms } from '../../../ops/setup/toolchain/locations.mjs';
+import { cacheDir, s3TestServer, temporalPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import { baseRecipeDigest } from '../../../runtime/images/base-image.ts';
 import { filesFolder } from './machine-image.ts';
+import type { VirtualMachine } from './virtual-machine.ts';
 
 const run = promisify(execFile);
 const root = path.resolve(import.meta.dirname, '../../..');
@@ -13,7 +14,20 @@ const root = path.resolve(import.meta.dirname, '../../..');
 const built = ['node_modules', 'agent/dist', 'gateway/pages/dist', 'clients/dist'];
 
 /** A shell's words that go to the project in a machine and set its cache. */
-export const inProject = `cd ${filesFolder}/project && export PLATFORM_CACHE_DIR=${filesFolder}/cache &&`;
+export const inProject = `cd ${filesFolder}/project && export PLATFORM_CACHE_DIR=${filesFolder}/cache && PATH=$PWD/node_modules/.bin:$PATH &&`;
+
+/**
+ * Runs test files in a machine, as `npm test` does.
+ * @param args further arguments of Jest
+ * @returns the last line of the run, `N passed, N failed`
+ * @throws {Error} with the output when a test failed
+ */
+export async function runTests(machine: VirtualMachine, files: readonly string[], ...args: string[]): Promise<string> {
+  const words = ['node', 'ops/development/test.ts', ...files, '-w', '1', ...args].map((word) => `'${word}'`);
+  const output = await machine.run(`${inProject} ${words.join(' ')}`);
+  console.log(output);
+  return output.trimEnd().split('\n').at(-1)!;
+}
 
 /**
  * Copies this project with its packages, and the parts of the cache that take long to make.
@@ -22,9 +36,11 @@ export const inProject = `cd ${filesFolder}/project && export PLATFORM_CACHE_DIR
 export async function copyProject(folder: string): Promise<void> {
   const copies: [from: string, to: string][] = [
     ...built.map((name): [string, string] => [path.join(root, name), path.join(folder, 'project', name)]),
-    ...[temporalPrograms().dir, path.join(cacheDir(), 'images', baseRecipeDigest().replace(':', '-'))].map(
-      (each): [string, string] => [each, path.join(folder, 'cache', path.relative(cacheDir(), each))],
-    ),
+    ...[
+      temporalPrograms().dir,
+      s3TestServer().dir,
+      path.join(cacheDir(), 'images', baseRecipeDigest().replace(':', '-')),
+    ].map((each): [string, string] => [each, path.join(folder, 'cache', path.relative(cacheDir(), each))]),
   ];
   fs.mkdirSync(path.join(folder, 'project'));
   const sources = 'git ls-files -z | tar --create --null --files-from=- | tar --extract --directory "$1"';
