@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
+import koffi from 'koffi';
 import type { Pressure } from '../host-driver.ts';
 import { until } from '../process/until.ts';
 import {
@@ -48,7 +49,8 @@ const hostMemoryFraction = 0.06;
 const sandboxPidFraction = 0.75;
 /** The share of the memory for socket buffers, which version 1 counts separately from other memory. */
 const socketMemoryFraction = 1 / 8;
-const pageBytes = 4096;
+/** 4 KiB on x86-64; 4, 16 or 64 KiB on arm64. */
+const pageBytes = (): number => koffi.load(null).func('int getpagesize()')();
 /** The amount of memory that one `reclaim` gives back on version 2. */
 const reclaimStep = '64M';
 
@@ -127,7 +129,7 @@ export class Cgroups {
       // The kernel slows down every TCP connection at the second number of tcp_mem. It shows that number only in the
       // machine's own network namespace, so a host worker in another namespace sets no limit.
       if (existsSync('/proc/sys/net/ipv4/tcp_mem')) {
-        await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes));
+        await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes()));
       }
     }
   }

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { programsFor } from '../../../platform/config/programs.mjs';
 import { madeOnce } from '../../support/made-once.ts';
+import { runningArm64 } from './arm64-files.ts';
 
 const run = promisify(execFile);
 
@@ -12,7 +13,11 @@ export interface MachineImage {
   disk: string;
   kernel: string;
   initrd: string;
+  architecture: Architecture;
 }
+
+/** Node's names of processor architectures. */
+export type Architecture = 'x64' | 'arm64';
 
 /** Debian's names of its releases 12 and 13. */
 export type Suite = 'bookworm' | 'trixie';
@@ -21,17 +26,7 @@ export type Suite = 'bookworm' | 'trixie';
 export const filesFolder = '/machine';
 
 /** What a server has and a container has not. */
-const system = [
-  'dbus',
-  'initramfs-tools',
-  'kmod',
-  'linux-image-cloud-amd64',
-  'openssh-server',
-  'procps',
-  'systemd',
-  'systemd-sysv',
-  'udev',
-];
+const system = ['dbus', 'initramfs-tools', 'kmod', 'openssh-server', 'procps', 'systemd', 'systemd-sysv', 'udev'];
 
 /** Programs of the driver's tests. */
 const tested = ['python3', 'umoci'];
@@ -60,15 +55,31 @@ const initrd = [
  * A Debian with systemd and its own kernel, made once per machine.
  * @param programs whether it has the programs that set-up installs, and those of the driver's tests
  */
-export async function debianImage(suite: Suite, { programs = true } = {}): Promise<MachineImage> {
-  const included = [...system, ...(programs ? [...Object.values(programsFor('start')), ...tested] : [])];
-  const args = ['--quiet', '--mode=root', '--variant=minbase', '--format=directory', `--include=${included}`];
+export async function debianImage(
+  suite: Suite,
+  { programs = true, architecture = 'x64' }: { programs?: boolean; architecture?: Architecture } = {},
+): Promise<MachineImage> {
+  const debianName = architecture === 'x64' ? 'amd64' : 'arm64';
+  const included = [
+    ...system,
+    `linux-image-cloud-${debianName}`,
+    ...(programs ? [...Object.values(programsFor('start')), ...tested] : []),
+  ];
+  const args = [
+    '--quiet',
+    `--architectures=${debianName}`,
+    '--mode=root',
+    '--variant=minbase',
+    '--format=directory',
+    `--include=${included}`,
+  ];
   for (const folder of ['man', 'doc', 'locale']) args.push(`--dpkgopt=path-exclude=/usr/share/${folder}/*`);
   args.push(`--essential-hook=${initrd}`);
   for (const command of customize) args.push(`--customize-hook=${command}`);
-  const folder = await madeOnce(`test-machine-${suite}`, [suite, ...args], async (made) => {
+  const folder = await madeOnce(`test-machine-${suite}-${architecture}`, [suite, ...args], async (made) => {
     const tree = path.join(made, 'tree');
-    await run('mmdebstrap', [...args, suite, tree]);
+    const make = () => run('mmdebstrap', [...args, suite, tree]);
+    await (architecture === 'arm64' ? runningArm64(make) : make());
     const find = (name: string) =>
       path.join(tree, 'boot', fs.readdirSync(path.join(tree, 'boot')).find((file) => file.startsWith(name))!);
     fs.copyFileSync(find('vmlinuz-'), path.join(made, 'kernel'));
@@ -77,5 +88,5 @@ export async function debianImage(suite: Suite, { programs = true } = {}): Promi
     fs.rmSync(tree, { recursive: true });
   });
   const [disk, kernel, ramDisk] = ['disk', 'kernel', 'initrd'].map((name) => path.join(folder, name));
-  return { disk: disk!, kernel: kernel!, initrd: ramDisk! };
+  return { disk: disk!, kernel: kernel!, initrd: ramDisk!, architecture };
 }

@@ -4,6 +4,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { cacheDir, s3TestServer, temporalPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import { baseRecipeDigest } from '../../../runtime/images/base-image.ts';
+import { arm64GoPrograms, arm64Packages } from './arm64-files.ts';
 import { filesFolder } from './machine-image.ts';
 import type { VirtualMachine } from './virtual-machine.ts';
 
@@ -34,19 +35,35 @@ export async function runTests(machine: VirtualMachine, files: readonly string[]
  * @param folder the root of a machine's second disk
  */
 export async function copyProject(folder: string): Promise<void> {
-  const copies: [from: string, to: string][] = [
-    ...built.map((name): [string, string] => [path.join(root, name), path.join(folder, 'project', name)]),
-    ...[
-      temporalPrograms().dir,
-      s3TestServer().dir,
-      path.join(cacheDir(), 'images', baseRecipeDigest().replace(':', '-')),
-    ].map((each): [string, string] => [each, path.join(folder, 'cache', path.relative(cacheDir(), each))]),
+  const cached = [
+    temporalPrograms().dir,
+    s3TestServer().dir,
+    path.join(cacheDir(), 'images', baseRecipeDigest().replace(':', '-')),
   ];
+  await copyAll(folder, [
+    ...built.map((name): Copied => [path.join(root, name), path.join('project', name)]),
+    ...cached.map((each): Copied => [each, path.join('cache', path.relative(cacheDir(), each))]),
+  ]);
+}
+
+/** As `copyProject`, for ARM64. The machine itself makes what set-up makes in less than some minutes. */
+export async function copyArm64Project(folder: string): Promise<void> {
+  const programs = await arm64GoPrograms();
+  await copyAll(folder, [
+    [path.join(await arm64Packages(), 'node_modules'), 'project/node_modules'],
+    ...fs.readdirSync(programs).map((name): Copied => [path.join(programs, name), path.join('cache/toolchain', name)]),
+  ]);
+}
+
+/** A folder, and its place on the second disk of a machine. */
+type Copied = [from: string, to: string];
+
+async function copyAll(folder: string, copies: readonly Copied[]): Promise<void> {
   fs.mkdirSync(path.join(folder, 'project'));
   const sources = 'git ls-files -z | tar --create --null --files-from=- | tar --extract --directory "$1"';
   await run('sh', ['-c', sources, 'sh', path.join(folder, 'project')], { cwd: root });
   for (const [from, to] of copies) {
-    fs.mkdirSync(path.dirname(to), { recursive: true });
-    await run('cp', ['--archive', from, to]);
+    fs.mkdirSync(path.dirname(path.join(folder, to)), { recursive: true });
+    await run('cp', ['--archive', from, path.join(folder, to)]);
   }
 }
