@@ -7,7 +7,6 @@ import { parseArgs } from 'node:util';
 import { fullPath } from '../../platform/config/programs.mjs';
 import { baseImage, codeInterpreterImage, imagesAskedFor } from './builtin-images.mjs';
 import { agentBundle, clientPackages, webPagesBundle } from './bundles.mjs';
-import { debianPackages } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
 import { removeGoCaches } from './go-programs.mjs';
 import { kubernetes } from './kubernetes-programs.mjs';
@@ -15,7 +14,9 @@ import { requireMachine } from './machine-checks.mjs';
 import { npmPackages, projectNode } from './npm-packages.mjs';
 import { paymentTestServerProgram } from './payment-test-server.mjs';
 import { runMissing, SetupError } from './progress.mjs';
+import { registryProgram } from './registry-program.mjs';
 import { s3TestServerProgram } from './s3-test-server.mjs';
+import { systemPackages } from './system-packages.mjs';
 import { temporal } from './temporal-programs.mjs';
 import { timeSkippingTestServer } from './time-skipping-test-server.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
@@ -56,7 +57,8 @@ const stepsFor = {
 function startSteps(temporalSteps) {
   return [
     npmPackages(root),
-    debianPackages('start'),
+    systemPackages('start'),
+    ...(process.env.PLATFORM_REGISTRY ? [] : [registryProgram()]),
     ...temporalSteps,
     agentBundle(root),
     webPagesBundle(root),
@@ -69,7 +71,7 @@ function startSteps(temporalSteps) {
 function testSteps(purpose) {
   return [
     npmPackages(root),
-    debianPackages(purpose),
+    systemPackages(purpose),
     temporal(root, { needsServer: true }),
     timeSkippingTestServer(),
     s3TestServerProgram(),

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import os from 'node:os';
+import { installCommand, packageManager } from '../../platform/config/package-manager.mjs';
 import { fullPath, isInstalled } from '../../platform/config/programs.mjs';
 import { findHierarchies, readControllers } from './hierarchies.mjs';
 
@@ -15,6 +16,10 @@ const namespaces = ['user', 'mnt', 'pid', 'net', 'ipc', 'uts', 'cgroup'];
 /** The controllers of control groups that sandboxes cannot do without. */
 const neededControllers = { 1: ['cpu', 'cpuacct', 'memory', 'pids', 'freezer'], 2: ['cpu', 'memory', 'pids'] };
 const inContainer = 'A container needs the right to do this: with Docker, `--privileged --cgroupns=host`';
+
+/** Only Debian's packages have mmdebstrap, so it may be missing where set-up has installed everything else. */
+export const withoutMmdebstrap =
+  'The images of the built-in templates are made with mmdebstrap, which is not installed here. Install it and the keys of the Debian archive, or set PLATFORM_BASE_IMAGE to an image in a registry. A Debian machine makes one: npm run admin -- push-template-image --template base';
 
 /** Where the facts come from. Tests replace them. */
 export const machine = {

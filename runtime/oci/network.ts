@@ -10,11 +10,11 @@ import { runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
 import { chooseSubnet } from './choose-subnet.ts';
 import type { Copy } from './copy.ts';
-import { forgetDocker, passDocker } from './docker-firewall.ts';
 import { hasFirewall, udpRoutesInKernel } from './firewall-table.ts';
 import { type AddressRow, interfaceAddresses, routes } from './host-routes.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
+import { forgetOtherFirewalls, passOtherFirewalls } from './other-firewalls.ts';
 import { ownResolvers, upstreamResolvers } from './resolvers.ts';
 import type { SandboxRecord, SandboxRecords } from './sandbox-records.ts';
 import { chooseUdpRange } from './udp-range.ts';
@@ -231,7 +231,7 @@ export class SandboxNetwork {
     if ((await routes()).some((route) => route.dst === this.subnet)) {
       await runCommand('ip', ['route', 'del', 'unreachable', this.subnet]);
     }
-    await forgetDocker(this.#interfacePrefix);
+    await forgetOtherFirewalls(this.#interfacePrefix);
     if (await hasFirewall(this.#copy.table)) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
   }
 
@@ -249,7 +249,8 @@ export class SandboxNetwork {
     this.#ownServices = (await this.#options.ownServices?.()) ?? [];
     // The firewall is loaded before the first sandbox can send anything.
     await this.#loadFirewall(addresses);
-    await passDocker(this.#interfacePrefix);
+    const others = await passOtherFirewalls(this.#interfacePrefix);
+    for (const advice of others.advice) this.#logger.warn({}, advice);
     await this.#holdGateway();
     if ((await readFile('/proc/sys/net/ipv4/ip_forward', 'latin1')).trim() !== '1') {
       await writeFile('/proc/sys/net/ipv4/ip_forward', '1');
@@ -339,8 +340,9 @@ route replace unreachable ${this.subnet}
           "the sandboxes' gateway had been removed and was restored",
         );
       }
-      if (await passDocker(this.#interfacePrefix)) {
-        this.#logger.warn({}, 'the firewall of Docker blocked connections of sandboxes; its exemption was restored');
+      const { changed } = await passOtherFirewalls(this.#interfacePrefix);
+      if (changed.length > 0) {
+        this.#logger.warn({ changed }, 'another firewall blocked connections of sandboxes; its exemption was restored');
       }
       const services = (await this.#options.ownServices?.()) ?? [];
       if (JSON.stringify(services) !== JSON.stringify(this.#ownServices)) {
