@@ -14,7 +14,7 @@ import { hasFirewall, udpRoutesInKernel } from './firewall-table.ts';
 import { type AddressRow, interfaceAddresses, routes } from './host-routes.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
-import { forgetOtherFirewalls, passOtherFirewalls } from './other-firewalls.ts';
+import { droppingChains, forgetOtherFirewalls, passOtherFirewalls } from './other-firewalls.ts';
 import { ownResolvers, upstreamResolvers } from './resolvers.ts';
 import type { SandboxRecord, SandboxRecords } from './sandbox-records.ts';
 import { chooseUdpRange } from './udp-range.ts';
@@ -37,6 +37,8 @@ export interface SandboxConnection {
   interface: string;
   mtu: number;
   group: number;
+  /** Differs between the sandboxes of this machine. */
+  number: number;
   /** The ids of the sandbox are this number plus 0 to 65535. */
   uidBase: number;
 }
@@ -138,13 +140,15 @@ export class SandboxNetwork {
   }
 
   createConnection(address: string, allowInternetAccess: boolean): SandboxConnection {
+    const number = parseIpv4(address) % uidRanges;
     return {
       address,
       gateway: this.gateway,
       interface: this.interfaceName(address),
       mtu: this.#mtu,
       group: allowInternetAccess ? internetGroup : closedGroup,
-      uidBase: firstUid + (parseIpv4(address) % uidRanges) * 0x1_0000,
+      number,
+      uidBase: firstUid + number * 0x1_0000,
     };
   }
 
@@ -250,7 +254,8 @@ export class SandboxNetwork {
     // The firewall is loaded before the first sandbox can send anything.
     await this.#loadFirewall(addresses);
     const others = await passOtherFirewalls(this.#interfacePrefix);
-    for (const advice of others.advice) this.#logger.warn({}, advice);
+    const advice = [...others.advice, ...(await droppingChains(this.#interfacePrefix))];
+    for (const each of advice) this.#logger.warn({}, each);
     await this.#holdGateway();
     if ((await readFile('/proc/sys/net/ipv4/ip_forward', 'latin1')).trim() !== '1') {
       await writeFile('/proc/sys/net/ipv4/ip_forward', '1');

@@ -44,6 +44,38 @@ export async function passOtherFirewalls(prefix: string): Promise<OtherFirewalls
   return { changed: [...changed, 'firewalld zone trusted'], advice: [] };
 }
 
+/**
+ * Chains of nftables that an operator wrote, and that drop what they do not know. Nobody but the operator can say where a
+ * rule belongs in them.
+ * @returns what to do, one line for each chain
+ */
+export async function droppingChains(prefix: string): Promise<string[]> {
+  const { nftables } = JSON.parse(await runCommand('nft', ['-j', 'list', 'chains']));
+  const chains = (nftables as { chain?: Chain }[]).flatMap(({ chain }) => (chain ? [chain] : []));
+  const advice: string[] = [];
+  for (const { family, table, name, hook = '', policy } of chains) {
+    const isIptables = name === hook.toUpperCase();
+    if (policy !== 'drop' || isIptables || !['inet', 'ip'].includes(family) || !['forward', 'input'].includes(hook))
+      continue;
+    const rules = (await outputOf('nft', ['list', 'chain', family, table, name])) ?? '';
+    if (/ifname "sb/.test(rules) || rules.includes(prefix)) continue;
+    const ends = hook === 'forward' ? 'iifname "sb*" and oifname "sb*"' : 'iifname "sb*"';
+    advice.push(
+      `The chain ${name} of the table ${family} ${table} drops connections of sandboxes. Let it accept ${ends}`,
+    );
+  }
+  return advice;
+}
+
+/** As `nft -j` prints it. */
+interface Chain {
+  family: string;
+  table: string;
+  name: string;
+  hook?: string;
+  policy?: string;
+}
+
 /** Removes the exemptions. */
 export async function forgetOtherFirewalls(prefix: string): Promise<void> {
   for (const { backend, rules } of await iptables()) {

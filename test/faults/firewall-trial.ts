@@ -3,11 +3,12 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
 import { firewallRules } from '../../runtime/oci/nft-rules.ts';
-import { forgetOtherFirewalls, passOtherFirewalls } from '../../runtime/oci/other-firewalls.ts';
+import { droppingChains, forgetOtherFirewalls, passOtherFirewalls } from '../../runtime/oci/other-firewalls.ts';
 
 /**
  * Runs with a root folder and a network namespace of its own: a machine with the sandboxes' firewall, one sandbox, and
- * a machine outside. Starts the firewall of its argument, `ufw` or `firewalld`, and prints what is reachable then.
+ * a machine outside. Starts the firewall of its argument, `ufw`, `firewalld` or a table of nftables, and prints what is
+ * reachable then.
  */
 
 const prefix = 'sb0a1b2c-';
@@ -108,6 +109,16 @@ await serve(null, tcpServer(2222));
 await serve('sandbox', tcpServer(49_983));
 await serve('sandbox', udpServer(5000));
 const alone = { reachable: reachable(), ...(await passOtherFirewalls(prefix)) };
+if (process.argv[2] === 'nftables') {
+  const load = (input: string) => execFileSync('nft', ['-f', '-'], { input });
+  load('table inet filter { chain forward { type filter hook forward priority filter; policy drop; }; }');
+  const dropped = { reachable: reachable(), advice: await droppingChains(prefix) };
+  load('add rule inet filter forward iifname "sb*" accept; add rule inet filter forward oifname "sb*" accept');
+  console.log(
+    JSON.stringify({ alone, dropped, accepted: { reachable: reachable(), advice: await droppingChains(prefix) } }),
+  );
+  process.exit(0);
+}
 const isUfw = process.argv[2] === 'ufw';
 if (isUfw) run('ufw --force enable');
 else await startFirewalld();

@@ -51,3 +51,24 @@ test.each([
   },
   300_000,
 );
+
+test('a chain of nftables that drops sandboxes is named, until it accepts them', async () => {
+  const all = [...outward, ...inward];
+  expect(await tryBeside('nftables')).toEqual({
+    alone: { reachable: all, changed: [], advice: [] },
+    dropped: {
+      reachable: ['sandbox to a service of the host', 'host to the sandbox'],
+      advice: [
+        'The chain forward of the table inet filter drops connections of sandboxes. Let it accept iifname "sb*" and oifname "sb*"',
+      ],
+    },
+    accepted: { reachable: all, advice: [] },
+  });
+}, 300_000);
+
+async function tryBeside(firewall: string): Promise<unknown> {
+  const { output } = await debian.run('unshare', '--net', 'node', 'test/faults/firewall-trial.ts', firewall);
+  const line = output.split('\n').find((each) => each.startsWith('{"alone"'));
+  if (!line) throw new Error(output);
+  return JSON.parse(line);
+}
