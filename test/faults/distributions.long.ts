@@ -94,7 +94,7 @@ async function missingIn(root: BareDebian, family: Family): Promise<string[]> {
 test.each(distributions)(
   'set-up installs the packages of $family with its real package manager',
   async ({ family, release, command, makeRepository }) => {
-    const include = ['createrepo-c', 'dnf', 'makepkg', 'pacman-package-manager', 'rpm', 'zypper'];
+    const include = ['createrepo-c', 'dnf', 'libarchive-tools', 'makepkg', 'pacman-package-manager', 'rpm', 'zypper'];
     const root = await BareDebian.make(parts, { include });
     try {
       fs.rmSync(path.join(root.root, 'etc/os-release'));

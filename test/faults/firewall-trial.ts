@@ -2,6 +2,7 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import fs from 'node:fs';
 import { setTimeout as delay } from 'node:timers/promises';
+import { fullPath } from '../../platform/config/programs.mjs';
 import { firewallRules } from '../../runtime/oci/nft-rules.ts';
 import { droppingChains, forgetOtherFirewalls, passOtherFirewalls } from '../../runtime/oci/other-firewalls.ts';
 
@@ -18,6 +19,8 @@ const run = (words: string) => {
 };
 
 function makeMachines(): void {
+  // The root folder serves several trials.
+  run('mount -t tmpfs none /run');
   for (const name of ['sandbox', 'outside']) run(`ip netns add ${name}`);
   const batch = (lines: string, where: string[] = []) =>
     execFileSync(where[0] ?? 'ip', [...where.slice(1), ...(where[0] ? ['ip'] : []), '-batch', '-'], { input: lines });
@@ -102,6 +105,7 @@ async function startFirewalld(): Promise<void> {
   }
 }
 
+process.env.PATH = fullPath();
 makeMachines();
 await serve('outside', tcpServer(80));
 await serve(null, tcpServer(7777));
