@@ -19,7 +19,7 @@ export function registryProgram() {
   const family = packageManager()?.family ?? 'debian';
   return {
     title: 'OCI registry',
-    expectation: 'a build of about 2 minutes on two cores, once for this machine',
+    expectation: 'a build of about 3 minutes on two cores, once for this machine',
     disk: [{ folder: cacheDir(), mb: buildDisk.registryMb }],
     isDone: () => packagesOf([name], family).length > 0 || isInstalled(name) || fs.existsSync(dir),
     async run() {

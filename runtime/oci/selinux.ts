@@ -14,19 +14,23 @@ const checkFile = '/sys/fs/selinux/context';
 const half = 512;
 
 /**
- * The contexts of the sandbox with that number, as container engines give them to containers: the types of
- * container-selinux, and a pair of categories that no other sandbox has. So processes that break out of a sandbox may
- * touch neither files of the host nor those of other sandboxes.
+ * The contexts of the sandbox with that number, as container engines give them to containers. So processes that break
+ * out of a sandbox may touch neither files of the host nor those of other sandboxes.
  * @returns null when the kernel runs without SELinux, or its policy has no types for containers
  */
 export function selinuxContexts(number: number): SelinuxContexts | null {
   if (!existsSync(checkFile)) return null;
+  const contexts = contextsOf(number);
+  return [contexts.process, contexts.files].every(isKnown) ? contexts : null;
+}
+
+/** The types of container-selinux, and a pair of categories that no other number below 262144 has. */
+export function contextsOf(number: number): SelinuxContexts {
   const level = `s0:c${number % half},c${half + (Math.floor(number / half) % half)}`;
-  const contexts = {
+  return {
     process: `system_u:system_r:container_t:${level}`,
     files: `system_u:object_r:container_file_t:${level}`,
   };
-  return [contexts.process, contexts.files].every(isKnown) ? contexts : null;
 }
 
 function isKnown(context: string): boolean {

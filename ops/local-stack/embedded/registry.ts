@@ -2,7 +2,7 @@ import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
 import { registryProgram } from '../../setup/toolchain/locations.mjs';
-import { ChildProgram, type ProgramEnd, ProgramError, type ProgramHome } from './child-program.ts';
+import { ChildProgram, type ProgramEnd, ProgramError, type ProgramHome, plainEnvironment } from './child-program.ts';
 import { isSocketPath } from './socket-path.ts';
 
 export interface EmbeddedRegistry {
@@ -136,6 +136,8 @@ class Registry implements EmbeddedRegistry {
       command: registryCommand(),
       args: ['serve', this.#writeConfig(isReadOnly)],
       home: this.#home,
+      // Version 3 sends traces by default, to a port of this machine that may belong to another program.
+      env: { ...plainEnvironment(), OTEL_TRACES_EXPORTER: 'none' },
     });
     this.#program = program;
     void program.ended.then((end) => {
