@@ -27,7 +27,7 @@ WORKDIR /app
 COPY --from=build /app /app
 ENV PATH=/app/node_modules/.bin:$PATH PLATFORM_DATA_DIR=/data PLATFORM_CACHE_DIR=/cache
 VOLUME ["/data", "/cache"]
-ENTRYPOINT ["tini", "--", "node", "--disable-warning=ExperimentalWarning", "ops/operator/launch.ts"]
+ENTRYPOINT ["catatonit", "--", "node", "--disable-warning=ExperimentalWarning", "ops/operator/launch.ts"]
 CMD ["api/server.ts"]
 
 # docker build --target agent: the image that copies the agent into the pods of sandboxes, if sandboxes are pods of a cluster.

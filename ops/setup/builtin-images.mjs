@@ -2,9 +2,9 @@ import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import { runCommand } from './command.mjs';
-import { debianPackagesTitle } from './debian-packages.mjs';
 import { npmPackagesTitle, projectNode } from './npm-packages.mjs';
 import { report, SetupError } from './progress.mjs';
+import { systemPackagesTitle } from './system-packages.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
@@ -55,7 +55,7 @@ function builtinImage(root, name, expectation) {
     title: imageTitle(name),
     expectation,
     // The other images are made of the base image.
-    needs: [npmPackagesTitle, debianPackagesTitle, ...(name === 'base' ? [] : [imageTitle('base')])],
+    needs: [npmPackagesTitle, systemPackagesTitle, ...(name === 'base' ? [] : [imageTitle('base')])],
     disk: [{ folder: cacheDir(), mb: name === 'base' ? 700 : 2000 }],
     async isDone() {
       const check = spawn(projectNode(root), [...words, '--check'], {
@@ -72,4 +72,4 @@ function builtinImage(root, name, expectation) {
 }
 
 /** @param {string} name */
-const imageTitle = (name) => `Image of the template ${name}`;
+export const imageTitle = (name) => `Image of the template ${name}`;

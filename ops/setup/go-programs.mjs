@@ -7,7 +7,7 @@ import { report } from './progress.mjs';
 import { cacheDir, versions } from './toolchain/locations.mjs';
 
 /** The disk space that builds need, most of it until the end of set-up only. That for Kubernetes is an estimate. */
-export const buildDisk = { temporalMb: 3500, s3TestServerMb: 900, kubernetesMb: 12_000 };
+export const buildDisk = { temporalMb: 3500, registryMb: 1500, s3TestServerMb: 900, kubernetesMb: 12_000 };
 
 /** The folders of Go's caches of this set-up, which all of its builds share. Undefined until the first build. */
 let caches;

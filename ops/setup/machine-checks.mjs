@@ -1,9 +1,12 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { packageManager } from '../../platform/config/package-manager.mjs';
+import { isInstalled, packagesOf } from '../../platform/config/programs.mjs';
 import { diskLimits } from '../../runtime/disk/disk-limits.mjs';
-import { machineProblems, machineWarnings } from '../../runtime/machine/problems.mjs';
+import { machineProblems, machineWarnings, withoutMmdebstrap } from '../../runtime/machine/problems.mjs';
 import { isPortFree, portTakenText } from '../local-stack/embedded/port-probe.mjs';
 import { listenAddress, usualPorts } from '../local-stack/supervisor/listened-ports.mjs';
+import { imageTitle } from './builtin-images.mjs';
 import { report, SetupError } from './progress.mjs';
 
 /** The size of a new data folder: mainly Postgres. */
@@ -26,12 +29,19 @@ export async function requireMachine(root, steps) {
       fs.existsSync(dataDir) ? [] : [dataDir],
     ),
     ...(await portProblems()),
+    ...(missing.some(({ title }) => title === imageTitle('base')) && !canGetBaseImage() ? [withoutMmdebstrap] : []),
   ];
   if (problems.length > 0) {
     const lines = problems.map((problem) => `  - ${problem}`);
     throw new SetupError(`The platform cannot run on this machine yet. Nothing was installed.\n${lines.join('\n')}`);
   }
   if (hasSandboxes) for (const warning of machineWarnings()) report(`Note: ${warning}`);
+}
+
+function canGetBaseImage() {
+  const family = packageManager()?.family ?? 'debian';
+  const program = 'mmdebstrap';
+  return Boolean(process.env.PLATFORM_BASE_IMAGE) || isInstalled(program) || packagesOf([program], family).length > 0;
 }
 
 /** The steps that will run. One that needs the result of another cannot be looked at before. */

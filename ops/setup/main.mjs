@@ -7,7 +7,6 @@ import { parseArgs } from 'node:util';
 import { fullPath } from '../../platform/config/programs.mjs';
 import { baseImage, codeInterpreterImage, imagesAskedFor } from './builtin-images.mjs';
 import { agentBundle, clientPackages, webPagesBundle } from './bundles.mjs';
-import { debianPackages } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
 import { removeGoCaches } from './go-programs.mjs';
 import { kubernetes } from './kubernetes-programs.mjs';
@@ -15,13 +14,15 @@ import { requireMachine } from './machine-checks.mjs';
 import { npmPackages, projectNode } from './npm-packages.mjs';
 import { paymentTestServerProgram } from './payment-test-server.mjs';
 import { runMissing, SetupError } from './progress.mjs';
+import { registryProgram } from './registry-program.mjs';
 import { s3TestServerProgram } from './s3-test-server.mjs';
+import { systemPackages } from './system-packages.mjs';
 import { temporal } from './temporal-programs.mjs';
 import { timeSkippingTestServer } from './time-skipping-test-server.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup/main.mjs [--for start|bench|test|faults|kubernetes|packages] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
+ * `node ops/setup/main.mjs [--for start|bench|test|machines|faults|kubernetes|packages] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
  *
  * Runs the missing steps of set-up with the machine's own Node (20 or newer), then replaces itself with the project's
  * own Node and the script. `--with` at once makes an image that a host would otherwise make later: `code-interpreter` or
@@ -48,6 +49,7 @@ const stepsFor = {
   // Some measurements run on the servers of the tests.
   bench: () => startSteps([temporal(root, { needsServer: true })]),
   test: () => testSteps('test'),
+  machines: () => testSteps('machines'),
   faults: () => testSteps('faults'),
   kubernetes: () => [...testSteps('kubernetes'), kubernetes()],
 };
@@ -56,7 +58,8 @@ const stepsFor = {
 function startSteps(temporalSteps) {
   return [
     npmPackages(root),
-    debianPackages('start'),
+    systemPackages('start'),
+    ...(process.env.PLATFORM_REGISTRY ? [] : [registryProgram()]),
     ...temporalSteps,
     agentBundle(root),
     webPagesBundle(root),
@@ -65,11 +68,11 @@ function startSteps(temporalSteps) {
   ];
 }
 
-/** @param {'test' | 'faults' | 'kubernetes'} purpose */
+/** @param {'test' | 'machines' | 'faults' | 'kubernetes'} purpose */
 function testSteps(purpose) {
   return [
     npmPackages(root),
-    debianPackages(purpose),
+    systemPackages(purpose),
     temporal(root, { needsServer: true }),
     timeSkippingTestServer(),
     s3TestServerProgram(),
@@ -140,6 +143,6 @@ try {
 } catch (error) {
   console.error(error instanceof SetupError ? `\n${error.message}` : error);
   // A reader of the tests' last line must not mistake a failed set-up for success.
-  if (['test', 'faults', 'kubernetes'].includes(values.for)) console.log('\n0 passed, 1 failed');
+  if (['test', 'machines', 'faults', 'kubernetes'].includes(values.for)) console.log('\n0 passed, 1 failed');
   process.exitCode = stopping.signal.aborted ? 130 : 1;
 }

@@ -1,9 +1,9 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { runCommand } from './command.mjs';
-import { debianPackagesTitle } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
 import { stopSignal } from './progress.mjs';
+import { systemPackagesTitle } from './system-packages.mjs';
 import { paymentTestServer, versions } from './toolchain/locations.mjs';
 
 /**
@@ -16,7 +16,7 @@ export function paymentTestServerProgram() {
   return {
     title: 'Payment processor for tests',
     expectation: 'some seconds, once for this machine',
-    needs: [debianPackagesTitle],
+    needs: [systemPackagesTitle],
     isDone: () => fs.existsSync(packages),
     async run() {
       fs.mkdirSync(path.dirname(packages), { recursive: true });

@@ -5,9 +5,9 @@ import net from 'node:net';
 import path from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { runCommand } from './command.mjs';
-import { debianPackagesTitle } from './debian-packages.mjs';
 import { lockFile } from './file-lock.mjs';
 import { stopSignal } from './progress.mjs';
+import { systemPackagesTitle } from './system-packages.mjs';
 import { timeSkippingTestServer as location, versions } from './toolchain/locations.mjs';
 
 const pom = `<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -42,7 +42,7 @@ export function timeSkippingTestServer() {
   const classes = path.join(dir, 'classes.jsa');
   return {
     title: "Temporal's time-skipping test server",
-    needs: [debianPackagesTitle],
+    needs: [systemPackagesTitle],
     isDone: () => fs.existsSync(classes),
     async run() {
       const lock = await lockFile(path.join(path.dirname(dir), 'test-server.lock'), { wait: true, stop: stopSignal() });

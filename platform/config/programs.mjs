@@ -2,57 +2,107 @@ import fs from 'node:fs';
 import path from 'node:path';
 
 /**
- * Every program that the platform runs, with its Debian package (`programs.json`). Set-up, the local driver and the
- * Dockerfile read this list. It is plain JavaScript without dependencies, because set-up runs before npm packages are
- * installed. A name that begins with `/` is a file that must exist; a `*` in it matches any folder.
+ * Every program that the platform runs, with its package (`programs.json`). Set-up, the local driver and the Dockerfile
+ * read this list. It is plain JavaScript without dependencies, because set-up runs before npm packages are installed.
+ *
+ * A name that begins with `/` is a file that must exist, and one with `.so.` is a shared library. Of names with `|`
+ * between them, one is enough. A package has one name on all distributions, or one for each family of distributions; a
+ * family that is left out has no such package. Programs of the tests only have Debian's packages.
  */
 
 /**
- * `host`: programs that a host worker runs. `start`: further programs of `npm start`. `test`, `faults` and
- * `kubernetes`: further programs of the tests.
- * @typedef {'host' | 'start' | 'test' | 'faults' | 'kubernetes'} Purpose
+ * `host`: programs that a host worker runs. `start`: further programs of `npm start`. `test`, `machines`,
+ * `faults` and `kubernetes`: further programs of the tests.
+ * @typedef {'host' | 'start' | 'test' | 'machines' | 'faults' | 'kubernetes'} Purpose
  */
 
-/** @type {Record<Purpose, Record<string, string>>} */
+/**
+ * Distributions that name their packages alike: Debian and Ubuntu; Fedora; openSUSE; Arch.
+ * @typedef {'debian' | 'fedora' | 'suse' | 'arch'} Family
+ */
+
+/** @type {Record<Purpose, Record<string, string | Partial<Record<Family, string>>>>} */
 const byPurpose = JSON.parse(fs.readFileSync(new URL('./programs.json', import.meta.url), 'utf8'));
 
 /** Each purpose also needs the programs of the earlier ones. */
-const purposes = /** @type {Purpose[]} */ (['host', 'start', 'test', 'faults', 'kubernetes']);
+const purposes = /** @type {Purpose[]} */ (['host', 'start', 'test', 'machines', 'faults', 'kubernetes']);
 
 /** Folders of system programs. A user's PATH, which `su` keeps, lacks some of them. */
 const systemFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
 
+/** Folders of shared libraries. Debian's have a folder for each architecture in `/usr/lib`. */
+const libraryFolders = [
+  '/usr/lib64',
+  '/lib64',
+  '/usr/lib',
+  '/lib',
+  `/usr/lib/${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}-linux-gnu`,
+];
+
 /**
- * The programs for a purpose, with the Debian package of each.
+ * The programs for a purpose, with the package of each. Undefined: the family has no package of it.
  * @param {Purpose} purpose
- * @returns {Record<string, string>}
+ * @param {Family} [family]
+ * @returns {Record<string, string | undefined>}
  */
-export function programsFor(purpose) {
+export function programsFor(purpose, family = 'debian') {
   const included = purposes.slice(0, purposes.indexOf(purpose) + 1);
-  return Object.assign({}, ...included.map((name) => byPurpose[name]));
+  return Object.fromEntries(
+    included.flatMap((name) =>
+      Object.entries(byPurpose[name]).map(([program, its]) => [program, typeof its === 'string' ? its : its[family]]),
+    ),
+  );
 }
 
 /**
- * Debian packages of the programs that this machine lacks.
+ * The packages for a purpose.
  * @param {Purpose} purpose
+ * @param {Family} [family]
+ * @returns {string[]}
+ */
+export function packagesFor(purpose, family) {
+  return namesOf(Object.values(programsFor(purpose, family)));
+}
+
+/**
+ * The programs that this machine lacks, and of which its distribution has packages.
+ * @param {Purpose} purpose
+ * @param {Family} [family] undefined: unknown, so all that are missing
  * @param {NodeJS.ProcessEnv} [env]
  * @returns {string[]}
  */
-export function missingPackages(purpose, env = process.env) {
-  const missing = Object.entries(programsFor(purpose)).filter(([program]) => !isInstalled(program, env));
-  return [...new Set(missing.map(([, name]) => name))].sort();
+export function missingPrograms(purpose, family, env = process.env) {
+  return Object.entries(programsFor(purpose, family))
+    .filter(([program, name]) => name !== undefined && !isInstalled(program, env))
+    .map(([program]) => program);
 }
 
 /**
- * Whether a program is on the PATH with the system's folders added, or a file exists.
- * @param {string} program
+ * The packages of programs.
+ * @param {readonly string[]} programs names in the list
+ * @param {Family} family
+ * @returns {string[]}
+ */
+export function packagesOf(programs, family) {
+  const listed = programsFor('kubernetes', family);
+  return namesOf(programs.map((program) => listed[program]));
+}
+
+/** @param {readonly (string | undefined)[]} packages */
+const namesOf = (packages) => [...new Set(packages.filter((name) => name !== undefined))].sort();
+
+/**
+ * Whether a program is on the PATH with the system's folders added, or a file or shared library exists.
+ * @param {string} program as in the list
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function isInstalled(program, env = process.env) {
-  if (path.isAbsolute(program)) return isThere(program);
-  return fullPath(env)
-    .split(path.delimiter)
-    .some((folder) => isExecutable(path.join(folder, program)));
+  const folders = fullPath(env).split(path.delimiter);
+  return program.split('|').some((name) => {
+    if (path.isAbsolute(name)) return fs.existsSync(name);
+    if (name.includes('.so.')) return libraryFolders.some((folder) => fs.existsSync(path.join(folder, name)));
+    return folders.some((folder) => isExecutable(path.join(folder, name)));
+  });
 }
 
 /**
@@ -63,13 +113,6 @@ export function fullPath(env = process.env) {
   // An empty entry would mean the current folder.
   const given = (env.PATH ?? '').split(path.delimiter).filter(Boolean);
   return [...new Set([...given, ...systemFolders])].join(path.delimiter);
-}
-
-/** @param {string} file with a `*` for at most one folder. `fs.globSync` would need a newer Node than set-up has. */
-function isThere(file) {
-  const [above, below] = file.split('/*/');
-  if (below === undefined) return fs.existsSync(file);
-  return fs.existsSync(above) && fs.readdirSync(above).some((folder) => fs.existsSync(path.join(above, folder, below)));
 }
 
 /** @param {string} file */

@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto';
+import { isInstalled } from '../../platform/config/programs.mjs';
+import { withoutMmdebstrap } from '../machine/problems.mjs';
 import { CommandError } from '../process/command.ts';
 import { runContained } from '../process/contained.ts';
 import {
@@ -70,6 +72,7 @@ export async function makeFromPackages(
   progress: (message: string, fraction: number) => void,
   signal: AbortSignal | undefined,
 ): Promise<ImageConfig> {
+  if (!isInstalled('mmdebstrap')) throw new Error(withoutMmdebstrap);
   const packages = [...baseRecipe.packages, ...further];
   const args = ['--mode=root', '--variant=minbase', '--format=directory', `--include=${packages.join(',')}`];
   for (const excluded of baseRecipe.excludedPaths) args.push(`--dpkgopt=path-exclude=${excluded}`);

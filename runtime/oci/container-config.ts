@@ -4,6 +4,7 @@ import { agentWords, initWords, runtimeMount } from '../sandbox-agent/runtime-fo
 import type { SandboxConnection } from './network.ts';
 import { ownFileDestinations, ownFileTexts } from './own-files.ts';
 import type { SeccompConfig } from './seccomp.ts';
+import type { SelinuxContexts } from './selinux.ts';
 
 export interface ContainerPlan {
   runtime: 'crun' | 'runc';
@@ -13,6 +14,8 @@ export interface ContainerPlan {
   resources: object;
   connection: SandboxConnection;
   seccomp: SeccompConfig;
+  /** Null: without SELinux. */
+  selinux: SelinuxContexts | null;
 }
 
 /** A folder of the sandbox that the host reads after the sandbox has ended. */
@@ -196,7 +199,7 @@ export function containerConfig(plan: ContainerPlan): object {
     root: { path: 'root', readonly: false },
     hostname: plan.hostname,
     annotations: seccomp.annotations,
-    process: buildProcess(initWords, []),
+    process: buildProcess(initWords, [], plan.selinux),
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
       // The runtime uses a bound folder unchanged, and mounts no device of the host.
@@ -238,6 +241,7 @@ export function containerConfig(plan: ContainerPlan): object {
       seccomp: seccomp.seccomp,
       maskedPaths: [],
       readonlyPaths,
+      ...(plan.selinux && { mountLabel: plan.selinux.files }),
       sysctl: {
         // Root may not send raw packets, so ping needs this setting. Any user may listen on port 80.
         'net.ipv4.ping_group_range': '0 65535',
@@ -252,12 +256,12 @@ export function containerConfig(plan: ContainerPlan): object {
  * The agent's process in that container, in the format of the runtime's `exec`.
  * @param prepares the agent loads everything before it reads its boot document, for a member of the pool
  */
-export function agentProcess(prepares: boolean): object {
+export function agentProcess(prepares: boolean, selinux: SelinuxContexts | null): object {
   const env = [`AGENT_PORT=${agentPort}`, `AGENT_COMMAND_TAIL=${tailMount}/command.tail`];
-  return buildProcess(agentWords, prepares ? [...env, 'AGENT_PREPARE=1'] : env);
+  return buildProcess(agentWords, prepares ? [...env, 'AGENT_PREPARE=1'] : env, selinux);
 }
 
-function buildProcess(args: string[], env: string[]): object {
+function buildProcess(args: string[], env: string[], selinux: SelinuxContexts | null): object {
   return {
     terminal: false,
     user: { uid: 0, gid: 0 },
@@ -268,6 +272,7 @@ function buildProcess(args: string[], env: string[]): object {
     rlimits: resourceLimits(),
     // sudo and similar programs can only become the sandbox's own root.
     noNewPrivileges: false,
+    ...(selinux && { selinuxLabel: selinux.process }),
   };
 }
 

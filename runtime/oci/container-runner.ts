@@ -20,6 +20,7 @@ import type { OciRuntime } from './oci-runtime.ts';
 import { ownFileTexts } from './own-files.ts';
 import { forgetLastRun, readAgent, readPids } from './sandbox-records.ts';
 import type { SeccompConfig } from './seccomp.ts';
+import { selinuxContexts } from './selinux.ts';
 
 /** One execution of a container in a sandbox's folder. */
 interface ContainerSpec {
@@ -95,6 +96,7 @@ export class ContainerRunner {
     const limits = { ...spec.limits, processors };
     const own = ownFileTexts({ memoryMb: limits.memoryMb, processors });
     const [blank] = await Promise.all([ensureBlankDisk(this.#copy.folder, spec.storageGb), forgetLastRun(folder)]);
+    const selinux = selinuxContexts(connection.number);
     const config = containerConfig({
       runtime: this.#runtime.name,
       hostname: spec.hostname,
@@ -102,9 +104,10 @@ export class ContainerRunner {
       resources: this.#cgroups.resources(limits, processLimit),
       connection,
       seccomp: this.#seccomp,
+      selinux,
     });
     await writeFile(path.join(folder, 'config.json'), JSON.stringify(config), { mode: 0o600 });
-    await writeFile(path.join(folder, 'agent.json'), JSON.stringify(agentProcess(spec.prepares ?? false)), {
+    await writeFile(path.join(folder, 'agent.json'), JSON.stringify(agentProcess(spec.prepares ?? false, selinux)), {
       mode: 0o600,
     });
     const files = Object.entries(this.#network.files(spec.hostname, connection.address));
@@ -121,6 +124,7 @@ export class ContainerRunner {
         platform: this.#runtimeFolder,
         blank,
         uidBase: connection.uidBase,
+        filesContext: selinux?.files ?? '',
         userOwner: ownsNamespaces(this.#runtime) ? connection.uidBase : 0,
         interface: connection.interface,
         address: connection.address,

@@ -61,8 +61,8 @@ sub unmount {
 # The sandbox gets its own devices, because on the host's devices a watcher inside could observe other sandboxes. They
 # belong to the host's root, so no process inside can change their modes.
 sub make_devices {
-    my ($dev, $id) = @_;
-    my @owner = (uid => "$id", gid => "$id");    # the values must be strings
+    my ($dev, $id, @context) = @_;
+    my @owner = (uid => "$id", gid => "$id", @context);    # the values must be strings
     my @size = (nr_blocks => '16', nr_inodes => '256', mode => '0755');
     attach(new_fs('tmpfs', $nosuid | $noexec, source => 'tmpfs', @size, @owner), $dev);
     my %numbers = (null => [1, 3], zero => [1, 5], full => [1, 7], random => [1, 8], urandom => [1, 9], tty => [5, 0]);

@@ -10,11 +10,11 @@ import { runCommand } from '../process/command.ts';
 import { until } from '../process/until.ts';
 import { chooseSubnet } from './choose-subnet.ts';
 import type { Copy } from './copy.ts';
-import { forgetDocker, passDocker } from './docker-firewall.ts';
 import { hasFirewall, udpRoutesInKernel } from './firewall-table.ts';
 import { type AddressRow, interfaceAddresses, routes } from './host-routes.ts';
 import { formatIpv4, formatIpv4Network, type Ipv4Network, parseIpv4, parseIpv4Network } from './ipv4.ts';
 import { firewallRules, type Server, type UdpRoute, udpRouteRules } from './nft-rules.ts';
+import { droppingChains, forgetOtherFirewalls, passOtherFirewalls } from './other-firewalls.ts';
 import { ownResolvers, upstreamResolvers } from './resolvers.ts';
 import type { SandboxRecord, SandboxRecords } from './sandbox-records.ts';
 import { chooseUdpRange } from './udp-range.ts';
@@ -37,6 +37,8 @@ export interface SandboxConnection {
   interface: string;
   mtu: number;
   group: number;
+  /** Differs between the sandboxes of this machine. */
+  number: number;
   /** The ids of the sandbox are this number plus 0 to 65535. */
   uidBase: number;
 }
@@ -138,13 +140,15 @@ export class SandboxNetwork {
   }
 
   createConnection(address: string, allowInternetAccess: boolean): SandboxConnection {
+    const number = parseIpv4(address) % uidRanges;
     return {
       address,
       gateway: this.gateway,
       interface: this.interfaceName(address),
       mtu: this.#mtu,
       group: allowInternetAccess ? internetGroup : closedGroup,
-      uidBase: firstUid + (parseIpv4(address) % uidRanges) * 0x1_0000,
+      number,
+      uidBase: firstUid + number * 0x1_0000,
     };
   }
 
@@ -231,7 +235,7 @@ export class SandboxNetwork {
     if ((await routes()).some((route) => route.dst === this.subnet)) {
       await runCommand('ip', ['route', 'del', 'unreachable', this.subnet]);
     }
-    await forgetDocker(this.#interfacePrefix);
+    await forgetOtherFirewalls(this.#interfacePrefix);
     if (await hasFirewall(this.#copy.table)) await runCommand('nft', ['delete', 'table', 'inet', this.#copy.table]);
   }
 
@@ -249,7 +253,9 @@ export class SandboxNetwork {
     this.#ownServices = (await this.#options.ownServices?.()) ?? [];
     // The firewall is loaded before the first sandbox can send anything.
     await this.#loadFirewall(addresses);
-    await passDocker(this.#interfacePrefix);
+    const others = await passOtherFirewalls(this.#interfacePrefix);
+    const advice = [...others.advice, ...(await droppingChains(this.#interfacePrefix))];
+    for (const each of advice) this.#logger.warn({}, each);
     await this.#holdGateway();
     if ((await readFile('/proc/sys/net/ipv4/ip_forward', 'latin1')).trim() !== '1') {
       await writeFile('/proc/sys/net/ipv4/ip_forward', '1');
@@ -339,8 +345,9 @@ route replace unreachable ${this.subnet}
           "the sandboxes' gateway had been removed and was restored",
         );
       }
-      if (await passDocker(this.#interfacePrefix)) {
-        this.#logger.warn({}, 'the firewall of Docker blocked connections of sandboxes; its exemption was restored');
+      const { changed } = await passOtherFirewalls(this.#interfacePrefix);
+      if (changed.length > 0) {
+        this.#logger.warn({ changed }, 'another firewall blocked connections of sandboxes; its exemption was restored');
       }
       const services = (await this.#options.ownServices?.()) ?? [];
       if (JSON.stringify(services) !== JSON.stringify(this.#ownServices)) {

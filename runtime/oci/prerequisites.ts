@@ -1,25 +1,27 @@
-import { isInstalled, missingPackages } from '../../platform/config/programs.mjs';
+import { installCommand, packageManager } from '../../platform/config/package-manager.mjs';
+import { isInstalled, missingPrograms, packagesOf } from '../../platform/config/programs.mjs';
 import type { DriverLogger } from '../driver-logger.ts';
 import { machineProblems } from '../machine/problems.mjs';
 import type { Cgroups } from './cgroups.ts';
 
 /** @throws {Error} with instructions when this machine cannot run sandboxes */
 export function requirePrerequisites(): void {
-  const packages = missingHostPackages();
+  const missing = missingHostPrograms();
+  const manager = packageManager();
+  const remedy = manager && installCommand(manager, packagesOf(missing, manager.family));
   const problems = [
     ...machineProblems(),
-    ...(packages.length > 0 ? [`programs are missing: apt-get install ${packages.join(' ')}`] : []),
+    ...(missing.length > 0 ? [`programs are missing: ${remedy ?? missing.join(' ')}`] : []),
   ];
   if (problems.length > 0) throw new Error(problems.join('\n'));
 }
 
-/**
- * The missing Debian packages that this machine needs to run sandboxes. One of the two container runtimes is enough.
- */
-function missingHostPackages(): string[] {
+/** One of the two container runtimes is enough. */
+function missingHostPrograms(): string[] {
   const runtimes = ['crun', 'runc'];
   const hasRuntime = runtimes.some((runtime) => isInstalled(runtime));
-  return missingPackages('host').filter((name) => !(hasRuntime && runtimes.includes(name)));
+  const missing = missingPrograms('host', packageManager()?.family);
+  return missing.filter((name) => !(hasRuntime && runtimes.includes(name)));
 }
 
 /** Logs what sandboxes can do without. Call it after `Cgroups.prepare`. */

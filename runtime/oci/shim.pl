@@ -21,6 +21,8 @@ my %arg = map { split /=/, $_, 2 } @ARGV;
 my $staging = '/mnt';
 my ($rdonly, $nosuid, $nodev, $noexec, $private) = (1, 2, 4, 8, 1 << 18);
 my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns, $starter_seconds) = (-100, 02000000, 8192, 200_000, 30);
+# With SELinux, everything that the sandbox sees has its context, whatever the files on the host have.
+my @context = $arg{filesContext} ? (context => $arg{filesContext}) : ();
 my ($folder) = $0 =~ m{^(.*)/};
 require "$folder/$_" for qw(../mounts/kernel.pl file-systems.pl);
 Kernel::use_processor($arg{arch});
@@ -122,26 +124,26 @@ sub mount_root {
     chdir $staging or die $!;    # the sandbox reads these names in /proc/mounts, so they are relative
     my @layers = (lowerdir => 'lower', upperdir => 'disk/upper', workdir => 'disk/work');
     my @distrust = (redirect_dir => 'nofollow', metacopy => 'off');    # of marks that an image may carry
-    my $overlay = new_fs('overlay', $nodev, source => 'sandbox', @layers, @distrust);
+    my $overlay = new_fs('overlay', $nodev, source => 'sandbox', @layers, @distrust, @context);
     # An overlay gives each sandbox its own inodes, so locks and watches do not affect other sandboxes, and keeps one
     # copy in memory. It needs two layers. It shows the free space of the first layer, which must not be the host's.
     my @read_only = (source => 'platform', lowerdir => 'empty:platform-files', redirect_dir => 'nofollow');
-    my $platform = new_fs('overlay', $rdonly | $nosuid | $nodev, @read_only);
+    my $platform = new_fs('overlay', $rdonly | $nosuid | $nodev, @read_only, @context);
     chdir $home or die $!;
     attach($overlay, "$staging/root");
     attach($platform, "$staging/platform");
     my @owner = (uid => $arg{uidBase}, gid => $arg{uidBase});
     my @size = (nr_blocks => '16', nr_inodes => '32', mode => '0755');
-    attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @size, @owner), "$staging/tail");
+    attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @size, @owner, @context), "$staging/tail");
     for my $name ('agent.log', map { /^file:(.+)/ ? $1 : () } keys %arg) {
         write_file("$staging/tail/$name", $arg{"file:$name"} // '');
         chown $arg{uidBase}, $arg{uidBase}, "$staging/tail/$name" or die "$name: $!";
     }
     # Opened before any process runs inside, because the sandbox may later replace it with a link.
     sysopen $agent_log, "$staging/tail/agent.log", O_WRONLY | O_APPEND | O_NOFOLLOW or die "agent.log: $!";
-    make_devices("$staging/dev", $arg{uidBase});
+    make_devices("$staging/dev", $arg{uidBase}, @context);
     my @few = (nr_blocks => '256', nr_inodes => '32', mode => '0755');
-    attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @few), "$staging/own");
+    attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @few, @context), "$staging/own");
     mkdir "$staging/own/folder" or die $!;
     write_file("$staging/own/$_", $arg{"own:$_"}) for map { /^own:(.+)/ ? $1 : () } keys %arg;
     write_file("$staging/$_", read_file($_)) for 'config.json', 'agent.json';

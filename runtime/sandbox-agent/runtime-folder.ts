@@ -14,7 +14,8 @@ export const runtimeMount = '/.platform';
 export const initWords = [`${runtimeMount}/bin/catatonit`, '-P'];
 export const agentWords = [`${runtimeMount}/bin/node`, `${runtimeMount}/agent/agent.cjs`];
 
-const initProgram = '/usr/bin/catatonit';
+/** Podman's packages of some distributions have it in a folder of their own. */
+const initPrograms = ['/usr/bin/catatonit', '/usr/libexec/podman/catatonit', '/usr/lib/podman/catatonit'];
 /** glibc loads it by name at run time, so no program lists it as a dependency. */
 const libraryOfNames = 'libresolv.so.2';
 
@@ -22,19 +23,20 @@ const libraryOfNames = 'libresolv.so.2';
  * The folder that every sandbox sees read-only at `/.platform`: Node with its own loader and C library, so that it runs
  * in any image; the init; the agent. Each version of the contents is made once.
  * @param agentDir the built agent, with `agent.cjs`
- * @throws {Error} when the agent is not built or a Debian package is missing
+ * @throws {Error} when the agent is not built or a program is missing
  */
 export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): Promise<string> {
   if (!existsSync(path.join(agentDir, 'agent.cjs'))) {
     throw new Error(`no built agent in ${agentDir}: run node agent/build.mjs`);
   }
-  if (!existsSync(initProgram)) throw new Error(`${initProgram} is missing: install the Debian package catatonit`);
+  const init = initPrograms.find((file) => existsSync(file));
+  if (!init) throw new Error('catatonit is missing: install the package catatonit');
   const node = nodeBinary();
   const agentFiles = await filesIn(agentDir);
-  const memoFile = path.join(cacheDir, 'runtime', `known-${computeIdentity([node, initProgram, ...agentFiles])}`);
+  const memoFile = path.join(cacheDir, 'runtime', `known-${computeIdentity([node, init, ...agentFiles])}`);
   const known = await readFile(memoFile, 'utf8').catch(() => null);
   if (known !== null && existsSync(known)) return known;
-  const folder = await assembleRuntimeFolder(cacheDir, agentDir, node, agentFiles);
+  const folder = await assembleRuntimeFolder(cacheDir, agentDir, { node, init, agentFiles });
   await writeFileDurably(memoFile, folder).catch((error) => {
     // If it cannot be stored, the next start only has to repeat the search.
     if (!isOutOfSpace(error)) throw error;
@@ -45,19 +47,18 @@ export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): P
 async function assembleRuntimeFolder(
   cacheDir: string,
   agentDir: string,
-  node: string,
-  agentFiles: string[],
+  { node, init, agentFiles }: { node: string; init: string; agentFiles: string[] },
 ): Promise<string> {
   const addons = agentFiles.filter((file) => file.endsWith('.node'));
   const libraries = await findLibraries([node, ...addons]);
-  const nodeHash = await contentHash([node, initProgram, ...libraries]);
+  const nodeHash = await contentHash([node, init, ...libraries]);
   const agentHash = await contentHash(agentFiles);
   const folder = path.join(cacheDir, 'runtime', `${nodeHash}-${agentHash}`);
   if (existsSync(folder)) return folder;
   return withFileLock(path.join(cacheDir, 'runtime', 'lock'), async () => {
     if (existsSync(folder)) return folder;
     const nodeFolder = path.join(cacheDir, 'runtime', nodeHash);
-    if (!existsSync(nodeFolder)) await makeNodeFolder(nodeFolder, node, libraries);
+    if (!existsSync(nodeFolder)) await makeNodeFolder(nodeFolder, { node, init, libraries });
     const draft = `${folder}.draft`;
     await rm(draft, { recursive: true, force: true });
     for (const part of ['bin', 'lib']) {
@@ -74,13 +75,16 @@ async function assembleRuntimeFolder(
   });
 }
 
-async function makeNodeFolder(folder: string, node: string, libraries: string[]): Promise<void> {
+async function makeNodeFolder(
+  folder: string,
+  { node, init, libraries }: { node: string; init: string; libraries: string[] },
+): Promise<void> {
   const draft = `${folder}.draft`;
   await rm(draft, { recursive: true, force: true });
   await mkdir(path.join(draft, 'bin'), { recursive: true });
   await mkdir(path.join(draft, 'lib'));
   for (const library of libraries) await copyFile(library, path.join(draft, 'lib', path.basename(library)));
-  await copyFile(initProgram, path.join(draft, 'bin', 'catatonit'));
+  await copyFile(init, path.join(draft, 'bin', 'catatonit'));
   const patched = path.join(draft, 'bin', 'node');
   await copyFile(node, patched);
   const loader = libraries.map((library) => path.basename(library)).find((name) => name.startsWith('ld-linux'));

@@ -296,8 +296,8 @@ function override(): object {
         entrypoint: [`/cache/${path.relative(cacheDir(), toolchain.cli)}`, 'server', 'start-dev', '--headless'],
         command: ['--ip', '0.0.0.0', '--log-level', 'warn', '--db-filename', '/data/temporal.sqlite'],
       },
-      'temporal-ui': { ...standIn, entrypoint: ['tini', '--', 'sleep', 'infinity'] },
-      registry: { ...standIn, entrypoint: ['tini', '--', 'sleep', 'infinity'] },
+      'temporal-ui': { ...standIn, entrypoint: ['catatonit', '--', 'sleep', 'infinity'] },
+      registry: { ...standIn, entrypoint: ['catatonit', '--', 'sleep', 'infinity'] },
       ...Object.fromEntries(
         ['temporal-role', 'migrate', 'api', 'gateway', 'worker'].map((name) => [name, { volumes: ours }]),
       ),

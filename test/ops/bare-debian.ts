@@ -22,11 +22,18 @@ const userPath = '/usr/local/bin:/usr/bin:/bin';
 export class BareDebian {
   readonly root = fs.mkdtempSync(path.join(os.tmpdir(), 'bare-debian-'));
 
-  /** @param folders of the project to copy into the tree */
-  static async make(folders: string[]): Promise<BareDebian> {
-    const made = await madeOnce('test-bare-debian', ['bookworm'], async (folder) => {
-      const archive = path.join(folder, 'tree.tar');
-      await run('mmdebstrap', ['--quiet', '--mode=root', '--variant=minbase', 'bookworm', archive]);
+  /**
+   * @param folders of the project to copy into the tree
+   * @param options.include Debian packages that the tree has from its beginning
+   */
+  static async make(
+    folders: string[],
+    { suite = 'bookworm', include = [] }: { suite?: 'bookworm' | 'trixie'; include?: string[] } = {},
+  ): Promise<BareDebian> {
+    const made = await madeOnce('test-bare-debian', [suite, ...include], async (folder) => {
+      const further = include.length > 0 ? [`--include=${include.join(',')}`] : [];
+      const words = ['--quiet', '--mode=root', '--variant=minbase', ...further, suite];
+      await run('mmdebstrap', [...words, path.join(folder, 'tree.tar')]);
     });
     const debian = new BareDebian();
     try {

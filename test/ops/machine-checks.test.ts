@@ -21,6 +21,8 @@ interface Facts {
   without?: string[];
   readOnly?: string[];
   refused?: string;
+  /** Contents of further files. */
+  texts?: Record<string, string>;
 }
 
 /** A machine without problems, but for the given ones. */
@@ -29,10 +31,17 @@ function facts(given: Facts & Partial<typeof machine> = {}): typeof machine {
     '/proc/self/mountinfo': given.mounts ?? unified,
     '/sys/fs/cgroup/cgroup.controllers': given.controllers ?? 'cpuset cpu io memory pids\n',
     '/proc/self/status': given.status ?? 'Name:\tnode\nSeccomp_filters:\t0\n',
+    '/proc/filesystems': 'nodev\tmqueue\n\text4\n',
+    '/proc/sys/vm/overcommit_memory': '0\n',
+    '/proc/sys/net/netfilter/nf_conntrack_max': '262144\n',
+    ...given.texts,
   };
+  // Files that other machines lack, or that have another content.
+  const optional = /^\/proc\/sys\/user\/|\/cgroup\.type$/;
   return {
     ...{ platform: 'linux', release: '6.1.0-18-amd64', uid: 0 },
-    isThere: (file) => !(given.without ?? []).includes(String(file)),
+    isThere: (file) =>
+      !(given.without ?? []).includes(String(file)) && (!optional.test(String(file)) || String(file) in texts),
     read: (file) => texts[file]!,
     isWritable: (file) => !(given.readOnly ?? []).includes(file),
     isInstalled: () => true,
@@ -68,7 +77,26 @@ test.each<[string, Parameters<typeof facts>[0], RegExp]>([
   ['read-only control groups', { readOnly: ['/sys/fs/cgroup'] }, /read-only at \/sys\/fs\/cgroup\. .*--privileged/],
   ['forbidden namespaces', { refused: ':' }, /New namespaces are refused \(Operation not permitted\).*max_user_namesp/],
   ['no overlayfs', { refused: 'overlay' }, /overlayfs cannot be mounted \(Operation not permitted\).*modprobe overlay/],
-  ['no nftables', { refused: 'nft' }, /nftables or veth.*modprobe nf_tables veth/],
+  [
+    'nftables without an expression',
+    { refused: 'nft' },
+    /refuses a rule .*\(Operation not permitted\)\. Run modprobe nf_tables.*kernel-modules-extra.*linux-modules-extra/,
+  ],
+  ['no veth', { refused: 'veth' }, /kind veth cannot be made.*modprobe veth/],
+  ['no bridges', { refused: 'type bridge' }, /kind bridge cannot be made.*modprobe bridge/],
+  ['no ext4', { refused: 'ext4' }, /lacks ext4/],
+  ['no message queues', { texts: { '/proc/filesystems': '\text4\n' } }, /CONFIG_POSIX_MQUEUE/],
+  ['Perl without its modules', { refused: 'perl' }, /Perl lacks modules.*On Fedora, install the package perl/],
+  [
+    'forbidden user namespaces',
+    { texts: { '/proc/sys/user/max_user_namespaces': '0\n' } },
+    /max_user_namespaces is 0\. Run sysctl -w user\.max_user_namespaces=/,
+  ],
+  [
+    'a threaded control group',
+    { texts: { '/sys/fs/cgroup/cgroup.type': 'threaded\n' } },
+    /is "threaded"\. Sandboxes need a domain/,
+  ],
 ])('%s is a problem, with what to do', (_what, given, message) => {
   const problems = machineProblems(facts(given));
   expect(problems).toHaveLength(1);
@@ -92,6 +120,35 @@ test('without /dev/fuse only mounts are impossible, so it is a note', () => {
   const without = facts({ without: ['/dev/fuse'] });
   expect(machineProblems(without)).toEqual([]);
   expect(machineWarnings(without)).toEqual([expect.stringMatching(/object storage: run modprobe fuse/)]);
+});
+
+test('a container whose control group already gives its controllers has no problem', () => {
+  const texts = {
+    '/sys/fs/cgroup/cgroup.type': 'domain\n',
+    '/sys/fs/cgroup/cgroup.subtree_control': 'cpu memory pids\n',
+    '/sys/fs/cgroup/cgroup.procs': '1\n',
+  };
+  expect(machineProblems(facts({ texts }))).toEqual([]);
+});
+
+test.each<[string, Parameters<typeof facts>[0], RegExp]>([
+  ['no time namespaces', { without: ['/proc/self/ns/time'] }, /CONFIG_TIME_NS.*uptime/],
+  ['no pressure figures', { without: ['/proc/pressure/memory'] }, /psi=1/],
+  ['memory that is never promised twice', { texts: { '/proc/sys/vm/overcommit_memory': '2\n' } }, /set it to 0/],
+  [
+    'few tracked connections',
+    { texts: { '/proc/sys/net/netfilter/nf_conntrack_max': '4096\n' } },
+    /nf_conntrack_max is 4096.*262144/,
+  ],
+])('%s is only a note, with what to do', (_what, given, message) => {
+  expect(machineProblems(facts(given))).toEqual([]);
+  expect(machineWarnings(facts(given))).toEqual([expect.stringMatching(message)]);
+});
+
+test('the kernel of this machine refuses a rule that it does not know, and says which', () => {
+  const rules =
+    'nft -f - <<\'END\'\ntable inet probe { chain a { type filter hook forward priority 0; ct helper set "no-such"; }; }\nEND';
+  expect(machine.tryInside(['--net'], rules)).toMatch(/Error: .*no-such/);
 });
 
 test('this machine passes, and its kernel refuses what a try asks too much', () => {

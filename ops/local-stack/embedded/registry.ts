@@ -1,7 +1,8 @@
 import fs from 'node:fs';
 import http from 'node:http';
 import path from 'node:path';
-import { ChildProgram, type ProgramEnd, ProgramError, type ProgramHome } from './child-program.ts';
+import { registryProgram } from '../../setup/toolchain/locations.mjs';
+import { ChildProgram, type ProgramEnd, ProgramError, type ProgramHome, plainEnvironment } from './child-program.ts';
 import { isSocketPath } from './socket-path.ts';
 
 export interface EmbeddedRegistry {
@@ -25,7 +26,7 @@ export function sweepSocketIn(dir: string): string | undefined {
 }
 
 /**
- * Starts Debian's OCI distribution registry on loopback. Its blobs are in the data folder.
+ * Starts an OCI registry (CNCF Distribution) on loopback, Debian's or the one that set-up built. Its blobs are in the data folder.
  * @throws {ProgramError} when it does not become ready
  */
 export async function startRegistry(options: {
@@ -38,6 +39,11 @@ export async function startRegistry(options: {
   await registry.start();
   return registry;
 }
+
+const registryCommand = () => {
+  const { program } = registryProgram();
+  return fs.existsSync(program) ? program : 'docker-registry';
+};
 
 class Registry implements EmbeddedRegistry {
   readonly address: string;
@@ -104,7 +110,7 @@ class Registry implements EmbeddedRegistry {
     if (this.#isStopping) return;
     this.#collector = await ChildProgram.start({
       name: 'registry-sweep',
-      command: 'docker-registry',
+      command: registryCommand(),
       args: ['garbage-collect', this.#writeConfig(true)],
       home: this.#home,
     });
@@ -127,9 +133,11 @@ class Registry implements EmbeddedRegistry {
   async #serve(isReadOnly: boolean): Promise<void> {
     const program = await ChildProgram.start({
       name: 'registry',
-      command: 'docker-registry',
+      command: registryCommand(),
       args: ['serve', this.#writeConfig(isReadOnly)],
       home: this.#home,
+      // Version 3 sends traces by default, to a port of this machine that may belong to another program.
+      env: { ...plainEnvironment(), OTEL_TRACES_EXPORTER: 'none' },
     });
     this.#program = program;
     void program.ended.then((end) => {

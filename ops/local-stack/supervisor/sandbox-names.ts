@@ -10,7 +10,7 @@ export async function namesAdvice(baseDomain: string): Promise<string | null> {
   const [found] = await Promise.allSettled([resolveHost(`name-check.${baseDomain}`)]);
   if (found.status === 'fulfilled') return null;
   const remedy = baseDomain.endsWith('localhost')
-    ? 'install libnss-myhostname'
+    ? 'let the C library resolve them (myhostname in the line hosts of /etc/nsswitch.conf; on Debian, install libnss-myhostname)'
     : `add a wildcard record for *.${baseDomain} to the DNS`;
   return `*.${baseDomain} does not resolve in programs here: ${remedy}, or send requests to the gateway's address with the header Host`;
 }

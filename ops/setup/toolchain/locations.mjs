@@ -7,7 +7,7 @@ import path from 'node:path';
  * Node. A folder's name contains versions, so a new version never uses an old program.
  */
 
-/** @type {{temporal: {server: string, cli: string, cliSha256: {amd64: string, arm64: string}, ui: string}, goMinimum: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string, gvisor: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string}} */
+/** @type {{temporal: {server: string, cli: string, cliSha256: {amd64: string, arm64: string}, ui: string}, goMinimum: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string, gvisor: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string, registry: string}} */
 export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', import.meta.url), 'utf8'));
 
 /**
@@ -60,6 +60,15 @@ export function temporalDevServer(env = process.env) {
  * @param {string} dataDir
  */
 export const temporalServerMark = (dataDir) => path.join(dataDir, 'temporal', 'embedded.yaml');
+
+/**
+ * The OCI registry (CNCF Distribution) for distributions without Debian's package of it.
+ * @param {NodeJS.ProcessEnv} [env]
+ */
+export function registryProgram(env = process.env) {
+  const dir = path.join(cacheDir(env), 'toolchain', `registry-${versions.registry}-${process.arch}`);
+  return { dir, program: path.join(dir, 'docker-registry') };
+}
 
 /**
  * Temporal's time-skipping test server: jars, and a wrapper with the port as its argument.

@@ -7,6 +7,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { closedIpv4Ranges, closedIpv6Ranges, publicIpv6Range } from '../../../domain/outbound-addresses.ts';
 import type { MountCredentials, MountSlot } from '../../../domain/sandboxes/object-storage.ts';
 import { readStorageTarget, type StorageTarget } from '../../../domain/sandboxes/storage-endpoint.ts';
+import { machineCertificates } from '../../../platform/config/machine-certificates.mjs';
 import type { OwnService } from '../../../platform/config/own-services.ts';
 import type { DirectMount } from '../../driver.ts';
 import { explainS3fs, hasAnswered, mountFailure, noUsableAnswer } from '../../mounts/failures.ts';
@@ -173,6 +174,7 @@ function isolatedArguments(
   return {
     args: {
       root: s3fsRoot,
+      certificates: machineCertificates() ?? '',
       hide: runtime.hide ?? '',
       host: target.host,
       port: target.port,

@@ -14,7 +14,9 @@ sub prepare {
     write_file("$staging/hosts", "127.0.0.1 localhost $arg->{host}\n");
     mkdir "$staging/$_" or die "$_: $!\n" for qw(root certificates home home/.aws);
     mount($arg->{root}, "$staging/root");
-    mount('/etc/ssl/certs', "$staging/certificates");
+    # Distributions have the machine's certificates in different folders.
+    write_file("$staging/certificates/all.pem", '');
+    mount($arg->{certificates}, "$staging/certificates/all.pem") if $arg->{certificates};
     my $file = "$staging/home/.aws/credentials";
     write_file($file, $credentials);
     for my $each ("$staging/home", "$staging/home/.aws", $file) { chown $owner, $owner, $each or die "$each: $!\n" }

@@ -5,7 +5,7 @@ import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
 import { ownArchitecture } from '../../../integrations/registry/own-architecture.ts';
-import { programsFor } from '../../../platform/config/programs.mjs';
+import { packagesFor } from '../../../platform/config/programs.mjs';
 import { madeOnce } from '../../support/made-once.ts';
 import { computeDigest, putManifest } from '../../support/pushed-image.ts';
 import { hasSamePackages, writeSourceTree } from '../../support/source-tree.ts';
@@ -105,7 +105,7 @@ async function putImage(origin: string, tag: string, config: object, layers: rea
 
 /** Makes the root file system of a Debian with the platform's packages. @returns the tar file */
 async function debianWithPackages(): Promise<string> {
-  const packages = [...new Set(Object.values(programsFor('host')))].sort().join(',');
+  const packages = packagesFor('host').join(',');
   const made = await madeOnce('test-platform-debian', [packages], async (folder) => {
     const file = path.join(folder, 'root.tar');
     const words = ['--quiet', '--mode=root', '--variant=minbase', `--include=${packages}`];

@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { programsFor } from '../../../platform/config/programs.mjs';
+import { packagesFor } from '../../../platform/config/programs.mjs';
 import { madeOnce } from '../../support/made-once.ts';
 import { runningArm64 } from './arm64-files.ts';
 
@@ -63,7 +63,7 @@ export async function debianImage(
   const included = [
     ...system,
     `linux-image-cloud-${debianName}`,
-    ...(programs ? [...Object.values(programsFor('start')), ...tested] : []),
+    ...(programs ? [...packagesFor('start'), ...tested] : []),
   ];
   const args = [
     '--quiet',
