@@ -22,7 +22,7 @@ const [wholePlatform, someProcesses] = ['sandbox-platform.service', 'sandbox-pla
 const user = 'sandbox-platform';
 const source = path.resolve(import.meta.dirname, '../..');
 /** Not needed by a service. A release has none of them. */
-const leftOut = ['.git', '.data', 'test', 'bench'].map((name) => path.join(source, name));
+const leftOut = ['.git', '.data', 'test', 'bench'];
 const unitFiles = path.join(import.meta.dirname, 'units');
 
 /** An expected failure. The message says what to do. */
@@ -170,13 +170,9 @@ function copyPlatform(machine: Machine): string {
   const folder = places.find((place) => place !== machine.running)!;
   say(`Copying ${source} to ${folder}`);
   fs.rmSync(folder, { recursive: true, force: true });
-  fs.mkdirSync(machine.programs, { recursive: true });
-  fs.cpSync(source, folder, {
-    recursive: true,
-    preserveTimestamps: true,
-    verbatimSymlinks: true,
-    filter: (file) => !leftOut.includes(file),
-  });
+  fs.mkdirSync(folder, { recursive: true });
+  const parts = fs.readdirSync(source).filter((name) => !leftOut.includes(name));
+  execFileSync('cp', ['--archive', '--no-preserve=ownership', '--', ...parts, folder], { cwd: source });
   // A user other than root runs some of the processes.
   execFileSync('chmod', ['--recursive', 'u+rwX,go+rX,go-w', folder]);
   return folder;

@@ -1,11 +1,15 @@
 import fs from 'node:fs';
 
-/** The priorities of syslog(3), by the levels of pino. Levels in between do not exist. */
-const priorities = new Map([
+/** The priorities of syslog(3), by the levels of pino and by those of Temporal's servers. */
+const priorities = new Map<unknown, number>([
   [60, 2],
+  ['fatal', 2],
   [50, 3],
+  ['error', 3],
   [40, 4],
+  ['warn', 4],
   [30, 6],
+  ['info', 6],
 ]);
 const plainPriority = 6;
 const debugPriority = 7;
@@ -19,17 +23,17 @@ export function writesToJournal(): boolean {
 }
 
 /**
- * A line for the journal, which itself shows the time, the machine and the process. The line of a pino log becomes its
- * message, followed by the other fields as JSON, with its priority before it: sd-daemon(3).
+ * A line for the journal, which itself shows the time, the machine and the process. A line of JSON with a level, as pino
+ * and Temporal write them, becomes its message, followed by the other fields, with its priority before it: sd-daemon(3).
  * @param line without a line break at its end
  * @param program comes first; for a log of several programs
  */
 export function journalLine(line: string, program?: string): string {
-  const { priority, text } = readPinoLine(line) ?? { priority: plainPriority, text: line };
+  const { priority, text } = readEntry(line) ?? { priority: plainPriority, text: line };
   return `<${priority}>${program ? `${program}: ` : ''}${text}\n`;
 }
 
-function readPinoLine(line: string): { priority: number; text: string } | null {
+function readEntry(line: string): { priority: number; text: string } | null {
   if (!line.startsWith('{')) return null;
   let entry: unknown;
   try {
@@ -38,17 +42,12 @@ function readPinoLine(line: string): { priority: number; text: string } | null {
     if (error instanceof SyntaxError) return null;
     throw error;
   }
-  const { level, time: _time, pid: _pid, hostname: _hostname, name: _name, msg, ...fields } = entry as PinoEntry;
-  if (typeof level !== 'number') return null;
+  const { level, time: _time, ts: _ts, pid: _pid, hostname: _hostname, name: _name, msg, ...fields } = entry as Entry;
+  if (level === undefined) return null;
+  // A message with a line break would begin another line of the journal.
+  const message = typeof msg === 'string' ? msg.replaceAll(/\p{Cc}+/gu, ' ') : '';
   const rest = Object.keys(fields).length > 0 ? JSON.stringify(fields) : '';
-  return { priority: priorities.get(level) ?? debugPriority, text: [msg, rest].filter(Boolean).join(' ') };
+  return { priority: priorities.get(level) ?? debugPriority, text: [message, rest].filter(Boolean).join(' ') };
 }
 
-interface PinoEntry {
-  level?: unknown;
-  time?: unknown;
-  pid?: unknown;
-  hostname?: unknown;
-  name?: unknown;
-  msg?: unknown;
-}
+type Entry = Partial<Record<'level' | 'time' | 'ts' | 'pid' | 'hostname' | 'name' | 'msg', unknown>>;

@@ -19,14 +19,16 @@ test('a line of a log becomes its message and its other fields, with its priorit
   const fields = { level: 40, time: 1_700_000_000_000, pid: 7, hostname: 'here', name: 'api', status: 503 };
   expect(journalLine(JSON.stringify({ ...fields, msg: 'request' }))).toBe('<4>request {"status":503}\n');
   expect(journalLine('{"level":30,"msg":"ready"}', 'api')).toBe('<6>api: ready\n');
-  expect(journalLine('{"level":50,"msg":"two\\nlines"}').startsWith('<3>')).toBe(true);
+  expect(journalLine('{"level":"error","ts":"2026-05-04T14:00:00.4Z","msg":"failed","shard-id":3}', 'temporal')).toBe(
+    '<3>temporal: failed {"shard-id":3}\n',
+  );
+  expect(journalLine('{"level":20,"msg":"a detail"}')).toBe('<7>a detail\n');
+  expect(journalLine('{"level":50,"msg":"two\\n<0>lines"}')).toBe('<3>two <0>lines\n');
 });
 
 test('a line in another form stays as it is, and cannot choose its own priority', () => {
   expect(journalLine('LOG:  checkpoint complete', 'postgres')).toBe('<6>postgres: LOG:  checkpoint complete\n');
-  expect(journalLine('{"level":"info","msg":"a log of Temporal"}')).toBe(
-    '<6>{"level":"info","msg":"a log of Temporal"}\n',
-  );
+  expect(journalLine('{"text":"no log"}')).toBe('<6>{"text":"no log"}\n');
   expect(journalLine('{"level":30', 'api')).toBe('<6>api: {"level":30\n');
   expect(journalLine('<0>an emergency', 'registry')).toBe('<6>registry: <0>an emergency\n');
 });

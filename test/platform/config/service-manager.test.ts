@@ -1,10 +1,10 @@
 import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
+import { until } from '../../support/until.ts';
 
 const module = path.resolve(import.meta.dirname, '../../../platform/config/service-manager.ts');
 let folder: string;
@@ -27,14 +27,15 @@ function reportReady(socket: string | undefined) {
 const receiver = `use Socket;
   socket(my $in, AF_UNIX, SOCK_DGRAM, 0) or die $!;
   bind($in, sockaddr_un($ARGV[0])) or die $!;
-  $| = 1; print "bound\\n"; recv($in, my $message, 100, 0); print $message;`;
+  recv($in, my $message, 100, 0); print $message;`;
 
 test('systemd hears that a process is ready', async () => {
   const socket = path.join(folder, 'notify');
   const child = spawn('perl', ['-e', receiver, socket], { stdio: ['ignore', 'pipe', 'inherit'] });
-  await once(child.stdout, 'readable');
+  const received = text(child.stdout);
+  await until(() => fs.existsSync(socket));
   await reportReady(socket);
-  expect(await text(child.stdout)).toBe('bound\nREADY=1');
+  expect(await received).toBe('READY=1');
 });
 
 test('without systemd nothing is sent, and a message that cannot be sent is an error', async () => {
