@@ -2,6 +2,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
 import { parseArgs, parseEnv } from 'node:util';
+import { pino } from 'pino';
 import { loadSettings, SettingsError } from '../../platform/config/settings.ts';
 
 /**
@@ -24,6 +25,8 @@ const source = path.resolve(import.meta.dirname, '../..');
 /** Not needed by a service. A release has none of them. */
 const leftOut = ['.git', '.data', 'test', 'bench'];
 const unitFiles = path.join(import.meta.dirname, 'units');
+/** Read at the start, because `uninstall` also removes the folder of this program. */
+const units = fs.readdirSync(unitFiles);
 
 /** An expected failure. The message says what to do. */
 class ServiceError extends Error {
@@ -96,8 +99,8 @@ async function install(machine: Machine, names: string[]): Promise<void> {
   execFileSync('systemd-sysusers', [`--root=${machine.root}`, path.join(import.meta.dirname, 'sysusers.conf')]);
   copyUnits(machine);
   switchTo(machine, folder);
-  const units = names.length > 0 ? [someProcesses, ...names.map(unitOf)] : [wholePlatform];
-  machine.systemctl('enable', ...units);
+  const wanted = names.length > 0 ? [someProcesses, ...names.map(unitOf)] : [wholePlatform];
+  machine.systemctl('enable', ...wanted);
   if (!machine.isThisMachine) return;
   machine.systemctl('daemon-reload');
   const missing = names.length > 0 ? wrongSettings(machine) : null;
@@ -106,8 +109,8 @@ async function install(machine: Machine, names: string[]): Promise<void> {
     say(`  systemctl start ${someProcesses}`);
     return;
   }
-  start(units[0]!);
-  say(`\n${units[0]} runs, and starts at each boot. Its log: journalctl -u '${logUnits(names)}'`);
+  start(wanted[0]!);
+  say(`\n${wanted[0]} runs, and starts at each boot. Its log: journalctl -u '${logUnits(names)}'`);
   if (names.length === 0) say(`Its URL and API key: ${path.join(machine.data, 'platform.env')}`);
 }
 
@@ -136,28 +139,27 @@ async function upgrade(machine: Machine): Promise<void> {
 
 async function uninstall(machine: Machine, purge: boolean): Promise<void> {
   if (machine.isThisMachine && machine.running) {
-    machine.systemctl('disable', '--now', ...listUnits());
+    machine.systemctl('disable', '--now', ...units);
     await endSandboxes(machine, purge);
   } else if (machine.running) {
-    machine.systemctl('disable', ...listUnits());
+    machine.systemctl('disable', ...units);
   }
-  for (const unit of listUnits()) fs.rmSync(path.join(machine.units, unit), { force: true });
+  for (const unit of units) fs.rmSync(path.join(machine.units, unit), { force: true });
   fs.rmSync(machine.programs, { recursive: true, force: true });
   const kept = [machine.settings, machine.data, machine.cache];
   if (purge) {
     for (const folder of kept) fs.rmSync(folder, { recursive: true, force: true });
-    for (const unit of listUnits()) fs.rmSync(path.join(machine.units, `${unit}.d`), { recursive: true, force: true });
+    for (const unit of units) fs.rmSync(path.join(machine.units, `${unit}.d`), { recursive: true, force: true });
     removeUser(machine);
   } else
     say(`These stay, and the next install goes on with them: ${kept.filter((each) => fs.existsSync(each)).join(' ')}`);
   if (!machine.isThisMachine) return;
   machine.systemctl('daemon-reload');
   // Fails when no unit has failed.
-  spawnSync('systemctl', ['reset-failed', ...listUnits()], { stdio: 'ignore' });
+  spawnSync('systemctl', ['reset-failed', ...units], { stdio: 'ignore' });
 }
 
 const unitOf = (name: string) => `sandbox-platform-${name}.service`;
-const listUnits = () => fs.readdirSync(unitFiles);
 const logUnits = (names: string[]) => (names.length > 0 ? 'sandbox-platform-*' : 'sandbox-platform');
 
 /**
@@ -192,7 +194,7 @@ function setUp(machine: Machine, folder: string, hasOwnServers: boolean): void {
 
 function copyUnits(machine: Machine): void {
   fs.mkdirSync(machine.units, { recursive: true });
-  for (const unit of listUnits()) fs.copyFileSync(path.join(unitFiles, unit), path.join(machine.units, unit));
+  for (const unit of units) fs.copyFileSync(path.join(unitFiles, unit), path.join(machine.units, unit));
 }
 
 /** Links the folder of the version that runs from now on, in one step. */
@@ -238,20 +240,20 @@ const settingsText = (
  * @param purge also remove their disks
  */
 async function endSandboxes(machine: Machine, purge: boolean): Promise<void> {
-  const { PLATFORM_DATA_DIR: dataDir, PLATFORM_CACHE_DIR: cacheDir } = machine.readSettings();
-  if (!fs.existsSync(path.join(dataDir!, 'oci'))) return;
+  // Neither a key nor a database is used here, and the settings may lack them.
+  const unused = { PLATFORM_SECRET_KEY: Buffer.alloc(32).toString('base64'), DATABASE_URL: 'none' };
+  const settings = loadSettings({ ...unused, ...machine.readSettings(), PLATFORM_WARM_POOL_SIZE: '0' });
+  if (settings.PLATFORM_DRIVER !== 'oci' || !fs.existsSync(path.join(settings.PLATFORM_DATA_DIR, 'oci'))) return;
   say('Ending the processes of sandboxes');
-  const [{ createOciDriver }, { pino }] = await Promise.all([
-    import('../../runtime/oci/create-driver.ts'),
-    import('pino'),
-  ]);
-  const driver = await createOciDriver({
-    dataDir: dataDir!,
-    cacheDir: cacheDir!,
-    agentDir: path.join(source, 'agent/dist'),
-    warmPoolSize: 0,
+  // Imported on demand, because this loads slowly.
+  const { prepareHostDriver } = await import('../../runtime/choose-driver.ts');
+  const openDriver = await prepareHostDriver(settings, {
+    hostServicePorts: [],
+    openServers: [],
+    ownServices: async () => [],
     logger: pino({ level: 'warn' }),
   });
+  const driver = await openDriver();
   for (const { sandboxId } of await driver.list()) await driver.stop(sandboxId);
   await driver.close();
   if (purge) await driver.reconcile([]);

@@ -3,7 +3,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import { journalLine } from '../../../platform/config/journal.ts';
 
-const program = path.join(import.meta.dirname, 'programs/two-lines.ts');
+const program = path.resolve(import.meta.dirname, '../../ops/programs/two-lines.ts');
 
 /** Runs the program with its standard output to this process, which is the journal if `claim` says so. */
 async function outputOf(claim: string): Promise<string> {

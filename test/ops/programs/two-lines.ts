@@ -1,5 +1,5 @@
 import { pino } from 'pino';
-import { logDestination } from '../../../../platform/config/log-destination.ts';
+import { logDestination } from '../../../platform/config/log-destination.ts';
 
 /** Logs two lines. */
 const logger = pino({}, logDestination());
