@@ -84,6 +84,9 @@ export interface HostMemory {
   stalledPct: number;
 }
 
+/** The part of the last minute in which at least one process had to wait for the resource, 0 to 1. */
+export type Pressure = Record<'cpu' | 'memory' | 'io', number>;
+
 /** Everything that a host worker needs from the place where its sandboxes run. */
 export interface HostDriver extends SandboxDriver {
   /**
@@ -99,6 +102,8 @@ export interface HostDriver extends SandboxDriver {
   readonly udpRange: PortRange | null;
   /** The resources and the load of this host, which determine its capacity for sandboxes. */
   readonly load: HostLoad;
+  /** How much the sandboxes together wait for processors, memory and disks. Absent or null: the kernel does not tell. */
+  pressure?(): Pressure | null;
   /** The seconds by which each starting sandbox delays those behind it. Null or absent: not known. */
   readonly secondsPerStart?: number | null;
   /** The fence of all sandboxes of this copy. */

@@ -205,6 +205,7 @@ await builtinImages.start();
 createHostGauges(registry, () => ({
   ...capacity.latest,
   warmSandboxes: driver.poolReady,
+  pressure: driver.pressure?.() ?? null,
   isFenced: driver.fence.isClosed,
 }));
 const metrics = await serveWorkerMetrics({

@@ -83,6 +83,8 @@ try {
       ...idle,
       { measure: 'load of the machine', value: load(), unit: '' },
     ]);
+    await measurePaused(running, 'true');
+    await measurePaused(running, 'cp --recursive /usr/lib/python3.11 /root/project');
   }
 
   const limit = pLimit(atOnce);
@@ -104,11 +106,50 @@ try {
   if (remains.length > 0) console.error(`${remains.length} things were left on the machine, and are removed`);
 }
 
+/**
+ * All sandboxes are paused for long enough to give their file cache back, then resumed: fresh ones, and ones that have
+ * written as many files as a small project has, 28 MiB.
+ */
+async function measurePaused(sandboxes: readonly SandboxView[], work: string): Promise<void> {
+  const limit = pLimit(atOnce);
+  await Promise.all(sandboxes.map((sandbox) => limit(() => run(sandbox, work))));
+  const move = (name: 'pause' | 'resume') => {
+    const post = ({ sandbox_id }: SandboxView) =>
+      timed(async () => {
+        const { status, body } = await platform.client().request('POST', `/v1/sandboxes/${sandbox_id}/${name}`);
+        if (status !== 200) throw new Error(`${name}: ${status} ${body.error}`);
+      });
+    return Promise.all(sandboxes.map((sandbox) => limit(() => post(sandbox))));
+  };
+  const pauses = summarize(await move('pause'));
+  const atPauseMib = chargedMib(sandboxes);
+  await delay(45_000);
+  const laterMib = chargedMib(sandboxes);
+  printTable(`${sandboxes.length} paused sandboxes after ${work}`, [
+    { measure: `pause, ${atOnce} at once`, value: pauses, unit: 'ms' },
+    { measure: 'charged to its group, at once', value: atPauseMib.toFixed(1), unit: 'MiB' },
+    {
+      measure: '… and 45 s later',
+      value: laterMib.toFixed(1),
+      unit: 'MiB',
+      goal: holdAgainst(laterMib, 0.6 * atPauseMib, 'MiB'),
+    },
+    { measure: `resume then, ${atOnce} at once`, value: summarize(await move('resume')), unit: 'ms' },
+  ]);
+}
+
 async function echo(sandbox: SandboxView): Promise<void> {
-  const agent = new AgentClient(sandbox.sandbox_domain, sandbox.envd_access_token);
-  const { stdout } = await agent.run('/bin/echo', ['up']);
-  agent.close();
+  const stdout = await run(sandbox, 'echo up');
   if (stdout !== 'up\n') throw new Error(`the command wrote ${JSON.stringify(stdout)}`);
+}
+
+async function run(sandbox: SandboxView, work: string): Promise<string> {
+  const agent = new AgentClient(sandbox.sandbox_domain, sandbox.envd_access_token);
+  const [program, ...args] = work.split(' ');
+  const { exitCode, stdout } = await agent.run(program!, args);
+  agent.close();
+  if (exitCode !== 0) throw new Error(`${work} ended with ${exitCode}`);
+  return stdout;
 }
 
 function availableMib(): number {

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { type ImageManifest, listBlobs, sumSizes } from '../../domain/templates/image-manifest.ts';
 import type { ImageReference } from '../../domain/templates/image-reference.ts';
+import { ownArchitecture } from './own-architecture.ts';
 import { type FoundManifest, type RegistryClient, RegistryError } from './registry-client.ts';
 import { readAll } from './registry-http.ts';
 
@@ -21,9 +22,6 @@ export interface ExternalImage {
   sizeBytes: number;
 }
 
-const architectures: Partial<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
-/** The architecture of images that run on this machine. */
-const architecture = architectures[process.arch] ?? process.arch;
 const maxConfigBytes = 8 * 1024 * 1024;
 
 const configTypes = [
@@ -68,15 +66,15 @@ async function ofThisPlatform(
   signal: AbortSignal,
 ): Promise<FoundManifest> {
   const { manifests } = list.manifest as Extract<FoundManifest['manifest'], { kind: 'index' }>;
-  const chosen = manifests.find((each) => each.os === 'linux' && each.architecture === architecture);
+  const chosen = manifests.find((each) => each.os === 'linux' && each.architecture === ownArchitecture);
   if (!chosen) {
     const there = [...new Set(manifests.map((each) => `${each.os}/${each.architecture}`))].join(', ');
     throw new UnusableImageError(
-      `The image is not there for linux/${architecture}, only for ${there.slice(0, 200) || 'nothing'}`,
+      `The image is not there for linux/${ownArchitecture}, only for ${there.slice(0, 200) || 'nothing'}`,
     );
   }
   const found = await client.manifest(chosen.digest, signal);
-  if (!found) throw new UnusableImageError(`The registry does not have the image for linux/${architecture}`);
+  if (!found) throw new UnusableImageError(`The registry does not have the image for linux/${ownArchitecture}`);
   return found;
 }
 
@@ -97,8 +95,8 @@ async function requirePlatform(client: RegistryClient, { config }: ImageManifest
     throw new RegistryError('The configuration of the image is not the one that its digest names', 0);
   }
   const { os, architecture: made } = readConfig(bytes);
-  if (os !== 'linux' || made !== architecture) {
-    throw new UnusableImageError(`The image is for ${os}/${made}, and the platform runs linux/${architecture}`);
+  if (os !== 'linux' || made !== ownArchitecture) {
+    throw new UnusableImageError(`The image is for ${os}/${made}, and the platform runs linux/${ownArchitecture}`);
   }
 }
 

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { type ImageBlob, type ImageManifest, sumSizes } from '../../domain/templates/image-manifest.ts';
+import { ownArchitecture } from './own-architecture.ts';
 import type { PlatformRegistry, StoredImage } from './platform-registry.ts';
 
 /** A layer stored in a file. */
@@ -15,7 +16,6 @@ const configType = 'application/vnd.oci.image.config.v1+json';
 const manifestType = 'application/vnd.oci.image.manifest.v1+json';
 /** The size of each request of an upload, which is also the memory that an upload uses. */
 const chunkBytes = 16 * 1024 * 1024;
-const architectures: Partial<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' };
 
 /**
  * Pushes an image that consists of another image of the same registry and one more layer, or of that layer alone. Blobs
@@ -74,8 +74,7 @@ interface ImageConfigDocument {
 }
 
 function emptyImage(config: object): { config: ImageConfigDocument; layers: ImageManifest['layers'] } {
-  const architecture = architectures[process.arch] ?? process.arch;
-  return { config: { architecture, os: 'linux', config, rootfs: { diff_ids: [] } }, layers: [] };
+  return { config: { architecture: ownArchitecture, os: 'linux', config, rootfs: { diff_ids: [] } }, layers: [] };
 }
 
 function withLayer(config: ImageConfigDocument, { diffId }: LayerFile): object {

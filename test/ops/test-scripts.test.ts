@@ -24,6 +24,7 @@ async function listFiles(script: string, ...args: string[]): Promise<string[]> {
 test.each([
   ['test:faults', 'compose', 'test/faults/compose.long.ts'],
   ['test:faults', 'test/attacks/floods.long.ts', 'test/attacks/floods.long.ts'],
+  ['test:machines', 'systemd.machine', 'test/machines/systemd.machine.ts'],
   ['test:kubernetes', 'cluster.kube', 'test/kubernetes/cluster.kube.ts'],
 ])('`npm run %s -- %s` runs only that file', async (script, name, file) => {
   expect(await listFiles(script, name)).toEqual([file]);

@@ -1,5 +1,7 @@
 import { existsSync, readdirSync, readFileSync, readlinkSync } from 'node:fs';
+import path from 'node:path';
 import type { SandboxSpec } from '../../runtime/driver.ts';
+import { findHierarchies } from '../../runtime/machine/hierarchies.mjs';
 import { Canary, HostileStorage } from '../support/hostile-storage.ts';
 import { readIfThere } from '../support/read-if-there.ts';
 import { S3Server } from '../support/s3-server.ts';
@@ -34,6 +36,7 @@ const wanted: Partial<SandboxSpec> = { memoryMb: 1024 };
 const mounted = new MountedSandboxes(() => ({ host, s3, wanted }));
 const { slot, anew, withSandbox, createSpec } = mounted;
 const memoryLimitBytes = 256 * 1024 * 1024;
+const { version } = findHierarchies();
 
 /** The processes of s3fs itself, of all sandboxes. */
 async function s3fsPids(): Promise<number[]> {
@@ -53,7 +56,9 @@ function readGroup(pid: number, controller: string): string {
 }
 
 const readPeak = (file: string) => Number(readFileSync(file, 'latin1'));
-const memoryFile = (pid: number, name: string) => `/sys/fs/cgroup/memory${readGroup(pid, 'memory')}/${name}`;
+/** A file of a process's group, by its name in each version of control groups. */
+const groupFile = (pid: number, controller: string, names: { 1: string; 2: string }) =>
+  path.join('/sys/fs/cgroup', version === 1 ? controller : '', readGroup(pid, controller), names[version]);
 
 test('s3fs has no rights on the host, and namespaces and limits of its own below the sandbox', async () => {
   await withSandbox(anew(slot()), async (place, spec) => {
@@ -71,7 +76,9 @@ test('s3fs has no rights on the host, and namespaces and limits of its own below
     }
     expect(readGroup(pid, 'memory')).toMatch(new RegExp(`/${spec.sandboxId}/`));
     expect(readGroup(pid, 'cpu')).toMatch(new RegExp(`/${spec.sandboxId}/`));
-    expect(Number(readFileSync(memoryFile(pid, 'memory.limit_in_bytes'), 'latin1'))).toBe(memoryLimitBytes);
+    expect(
+      Number(readFileSync(groupFile(pid, 'memory', { 1: 'memory.limit_in_bytes', 2: 'memory.max' }), 'latin1')),
+    ).toBe(memoryLimitBytes);
     expect(readdirSync(`/proc/${pid}/root`).sort()).not.toContain('home');
     expect((await shell(place, spec, 'echo x > /mnt/data/x; cat /mnt/data/x')).output).toBe('x');
   });
@@ -100,7 +107,9 @@ test('an endless listing and a compressed one of 256 MiB use at most the memory 
   await withSandbox(anew(slot(), bad, bomb), async (place, spec) => {
     const neighbour = createSpec(anew(slot({ uri: 's3://more/' })));
     const other = await host.driver.create(neighbour);
-    const groups = (await s3fsPids()).map((pid) => memoryFile(pid, 'memory.max_usage_in_bytes'));
+    const groups = (await s3fsPids()).map((pid) =>
+      groupFile(pid, 'memory', { 1: 'memory.max_usage_in_bytes', 2: 'memory.peak' }),
+    );
     expect(groups).toHaveLength(4);
     // It includes its children, and still exists when the group of the killed one is removed.
     const sandbox = groups.find((file) => file.includes(spec.sandboxId))!.replace(/[^/]+\/(?=[^/]+$)/, '');
@@ -127,9 +136,8 @@ test('s3fs is frozen in a paused sandbox, and ends with its parent at every kind
   await withSandbox(anew(slot()), async (place, spec) => {
     const [pid] = await s3fsPids();
     await host.driver.pause(spec.sandboxId);
-    expect(readFileSync(`/sys/fs/cgroup/freezer${readGroup(pid!, 'freezer')}/freezer.state`, 'latin1')).toBe(
-      'FROZEN\n',
-    );
+    const state = readFileSync(groupFile(pid!, 'freezer', { 1: 'freezer.state', 2: 'cgroup.events' }), 'latin1');
+    expect(state).toMatch(/^FROZEN$|^frozen 1$/m);
     await host.driver.resume({ ...spec, storage: mounted.kept(slot()) });
     expect((await shell(place, spec, 'echo k > /mnt/data/k; cat /mnt/data/k')).output).toBe('k');
     process.kill(Number(readStatus(pid!, 'PPid')), 'SIGKILL');

@@ -2,6 +2,7 @@ import { existsSync, readdirSync, readFileSync, readlinkSync, writeFileSync } fr
 import path from 'node:path';
 import type { SandboxPlace, SandboxSpec } from '../../runtime/driver.ts';
 import { readIfThere } from '../support/read-if-there.ts';
+import { numberOfCall } from '../support/system-call-numbers.ts';
 import { LocalHost, onHost, shell } from './local-host.ts';
 
 /** Restrictions of a sandbox, tested from inside as root. */
@@ -129,13 +130,25 @@ test.each([
   ['write a kernel setting', 'echo 1 >/proc/sys/kernel/panic'],
   ['change its own network settings', 'ip link set dev eth0 down || ip address add 10.0.0.1/8 dev eth0'],
   ['press a system request key', 'echo b >/proc/sysrq-trigger'],
-  ['load a module', 'python3 -c "import ctypes,sys; sys.exit(ctypes.CDLL(None).syscall(313, 0, b\'\', 0) != 0)"'],
+  [
+    'load a module',
+    `python3 -c "import ctypes,sys; sys.exit(ctypes.CDLL(None).syscall(${numberOfCall('finit_module')}, 0, b'', 0) != 0)"`,
+  ],
   ['open a raw socket', 'python3 -c "import socket; socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)"'],
   ['open a packet socket', 'python3 -c "import socket; socket.socket(17, 3, 0)"'],
   ['open a socket to the hypervisor', 'python3 -c "import socket; socket.socket(40, 1, 0)"'],
-  ['use io_uring', 'python3 -c "import ctypes,sys; sys.exit(ctypes.CDLL(None).syscall(425, 1, 0) < 0)"'],
-  ['load a BPF program', 'python3 -c "import ctypes,sys; sys.exit(ctypes.CDLL(None).syscall(321, 5, 0, 0) < 0)"'],
-  ['use the kernel keyring', 'python3 -c "import ctypes,sys; sys.exit(ctypes.CDLL(None).syscall(250, 0, -3, 1) < 0)"'],
+  [
+    'use io_uring',
+    `python3 -c "import ctypes,sys; sys.exit(ctypes.CDLL(None).syscall(${numberOfCall('io_uring_setup')}, 1, 0) < 0)"`,
+  ],
+  [
+    'load a BPF program',
+    `python3 -c "import ctypes,sys; sys.exit(ctypes.CDLL(None).syscall(${numberOfCall('bpf')}, 5, 0, 0) < 0)"`,
+  ],
+  [
+    'use the kernel keyring',
+    `python3 -c "import ctypes,sys; sys.exit(ctypes.CDLL(None).syscall(${numberOfCall('keyctl')}, 0, -3, 1) < 0)"`,
+  ],
   ['reach a control group', 'mkdir /sys/fs/cgroup/memory/mine || echo 1 >/sys/fs/cgroup/memory/release_agent'],
   ['change a host device', 'chmod 600 /dev/null || chown 1 /dev/zero'],
   ['lower its kill priority', 'echo -1000 >/proc/self/oom_score_adj'],

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { findHierarchies } from '../../runtime/machine/hierarchies.mjs';
 import { until } from '../support/until.ts';
 import { LocalHost, nothing, shell } from './local-host.ts';
 
@@ -24,9 +25,9 @@ test('a claim takes a frozen member and gives it the name, limits and network of
     spec,
     `hostname; cat /etc/hostname; tail -1 /etc/hosts; echo $GREETING; df --output=size -BG / | tail -1
     cat /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null || cat /sys/fs/cgroup/memory.max
-    cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.shares 2>/dev/null || cat /sys/fs/cgroup/cpu.max`,
+    cat /sys/fs/cgroup/cpu/cpu.cfs_quota_us /sys/fs/cgroup/cpu/cpu.shares 2>/dev/null || cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu.weight`,
   );
-  const cpu = ['150000', '1536'];
+  const cpu = findHierarchies().version === 1 ? ['150000', '1536'] : ['150000 100000', '59'];
   expect(output.split('\n').map((line) => line.trim())).toEqual([
     spec.sandboxId,
     spec.sandboxId,

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto';
 import { gzipSync } from 'node:zlib';
+import { ownArchitecture } from '../../integrations/registry/own-architecture.ts';
 
 export interface PushedBlob {
   bytes: Buffer;
@@ -43,7 +44,12 @@ export async function pushImage(
 ): Promise<PushedImage> {
   const { layers = [anyLayer()], tag = 'latest', manifestType = ociManifest, claimed = (size) => size } = image;
   const config = Buffer.from(
-    JSON.stringify({ architecture: 'amd64', os: 'linux', rootfs: { type: 'layers', diff_ids: [] }, ...image.config }),
+    JSON.stringify({
+      architecture: ownArchitecture,
+      os: 'linux',
+      rootfs: { type: 'layers', diff_ids: [] },
+      ...image.config,
+    }),
   );
   for (const bytes of [config, ...layers.map((layer) => layer.bytes)]) await pushBlob(origin, path, bytes);
   const described = ({ bytes, mediaType }: PushedBlob) => ({

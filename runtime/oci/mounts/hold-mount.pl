@@ -67,7 +67,7 @@ sub hold {
 sub prepare {
     Kernel::call('unshare', 0x20000);
     mount('none', '/', '', $private);
-    mount('storage', $staging, 'tmpfs', $nosuid | $nodev | $noexec, 'size=256k,mode=0711');
+    mount('storage', $staging, 'tmpfs', $nosuid | $nodev | $noexec, 'nr_blocks=64,mode=0711');
     mkdir "$staging/$_" or die "$_: $!\n" for qw(bucket disk);
 }
 

@@ -62,8 +62,8 @@ export function s3fsContainer(plan: {
     },
     mounts: [
       { destination: '/proc', type: 'proc', source: 'proc', options: ['nosuid', 'noexec', 'nodev'] },
-      tmpfs('/dev', ['nosuid', 'noexec', 'strictatime', 'mode=755', 'size=64k']),
-      tmpfs('/tmp', ['nosuid', 'noexec', 'nodev', 'mode=1777', 'size=64k']),
+      tmpfs('/dev', ['nosuid', 'noexec', 'strictatime', 'mode=755', 'nr_blocks=16']),
+      tmpfs('/tmp', ['nosuid', 'noexec', 'nodev', 'mode=1777', 'nr_blocks=16']),
       bind('hosts', '/etc/hosts', 'ro'),
       bind('certificates', '/etc/ssl/certs', 'ro'),
       bind('home', '/root', 'ro'),

@@ -14,6 +14,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { ownArchitecture } from '../../../integrations/registry/own-architecture.ts';
 import type { PlatformClient, SandboxView } from '../../../ops/development/client/platform-client.ts';
 import { ensureBaseImage } from '../../../runtime/images/base-image.ts';
 import { cacheDir } from '../../runtime/local-host.ts';
@@ -46,7 +47,7 @@ afterAll(async () => {
 }, 180_000);
 
 /** Pushes a tree of files as an image of one layer. @returns its digest */
-async function push(name: string, tree: string, config: object = {}, architecture = 'amd64'): Promise<string> {
+async function push(name: string, tree: string, config: object = {}, architecture = ownArchitecture): Promise<string> {
   const file = path.join(folder, 'layer.tar.gz');
   execFileSync('sh', ['-c', 'tar -C "$1" -c . | gzip -1 >"$2"', 'sh', tree, file]);
   const bytes = readFileSync(file);
@@ -180,17 +181,18 @@ test('an image for several platforms runs with this machine’s variant, and one
     size: 1,
     platform: { os: 'linux', architecture },
   });
-  const other = await push('several/own', tree, {}, 's390x');
+  const foreign = ownArchitecture === 'arm64' ? 'amd64' : 'arm64';
+  const other = await push('several/own', tree, {}, foreign);
   const put = (tag: string, manifests: object[]) =>
     putManifest(`http://${source.address}`, 'several/own', tag, { schemaVersion: 2, mediaType, manifests } as never);
-  await put('both', [entry(other, 's390x'), entry(own, 'amd64')]);
-  await put('others', [entry(other, 's390x')]);
+  await put('both', [entry(other, foreign), entry(own, ownArchitecture)]);
+  await put('others', [entry(other, foreign)]);
 
   const sandbox = await createSandbox('several/own:both');
 
   expect((await platform.agent(sandbox).run('/only', ['--version'])).stdout).toMatch(/^tini version/);
   expect(await imported('several/own:others')).toMatchObject({
     status: 'failed',
-    error_message: expect.stringMatching(/platform|amd64/),
+    error_message: expect.stringMatching(new RegExp(`platform|${ownArchitecture}`)),
   });
 }, 240_000);

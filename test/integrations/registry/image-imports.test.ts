@@ -12,6 +12,7 @@ import { issueLeaf, openLocalCa } from '../../../gateway/tls/local-ca.ts';
 import { UnusableImageError } from '../../../integrations/registry/external-image.ts';
 import { ImageImports, type ImportProgress, TargetError } from '../../../integrations/registry/image-import.ts';
 import { ForbiddenAddressError } from '../../../integrations/registry/outbound-guard.ts';
+import { ownArchitecture } from '../../../integrations/registry/own-architecture.ts';
 import { PlatformRegistry } from '../../../integrations/registry/platform-registry.ts';
 import { RegistryError } from '../../../integrations/registry/registry-client.ts';
 import { loadSettings } from '../../../platform/config/settings.ts';
@@ -357,19 +358,20 @@ test('without opened ranges, this machine and private networks are closed', asyn
 test('an image for several platforms is copied for this one; an image only for others is refused', async () => {
   const path = `source/${name}`;
   const own = await pushImage(origin, path, { tag: 'own' });
-  const arm = await pushImage(origin, path, { tag: 'arm', config: { architecture: 's390x' } });
+  const foreign = ownArchitecture === 'arm64' ? 'amd64' : 'arm64';
+  const other = await pushImage(origin, path, { tag: 'other', config: { architecture: foreign } });
   const entry = (digest: string, architecture: string) => ({
     ...{ mediaType: 'application/vnd.oci.image.manifest.v1+json', digest, size: 500 },
     platform: { os: 'linux', architecture },
   });
   const mediaType = 'application/vnd.oci.image.index.v1+json';
   const index = (manifests: object[]) => ({ schemaVersion: 2, mediaType, manifests });
-  await putManifest(origin, path, 'both', index([entry(arm.digest, 's390x'), entry(own.digest, 'amd64')]));
-  await putManifest(origin, path, 'others', index([entry(arm.digest, 's390x')]));
+  await putManifest(origin, path, 'both', index([entry(other.digest, foreign), entry(own.digest, ownArchitecture)]));
+  await putManifest(origin, path, 'others', index([entry(other.digest, foreign)]));
   expect((await copy(`${front.address}/${path}:both`)).image.digest).toBe(own.digest);
-  const refused = 'only for linux/s390x';
+  const refused = `only for linux/${foreign}`;
   await expect(copy(`${front.address}/${path}:others`)).rejects.toThrow(refused);
-  await expect(copy(`${front.address}/${path}:arm`)).rejects.toThrow('The image is for linux/s390x');
+  await expect(copy(`${front.address}/${path}:other`)).rejects.toThrow(`The image is for linux/${foreign}`);
   await expect(copy(`${front.address}/${path}:gone`)).rejects.toThrow(UnusableImageError);
 });
 

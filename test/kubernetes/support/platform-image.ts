@@ -4,6 +4,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { promisify } from 'node:util';
+import { ownArchitecture } from '../../../integrations/registry/own-architecture.ts';
 import { programsFor } from '../../../platform/config/programs.mjs';
 import { madeOnce } from '../../support/made-once.ts';
 import { computeDigest, putManifest } from '../../support/pushed-image.ts';
@@ -84,7 +85,7 @@ export async function pushAsVersion(options: {
 
 async function putImage(origin: string, tag: string, config: object, layers: readonly Described[]): Promise<void> {
   const whole = {
-    architecture: process.arch === 'arm64' ? 'arm64' : 'amd64',
+    architecture: ownArchitecture,
     os: 'linux',
     config,
     // No layer is compressed.

@@ -8,6 +8,7 @@ const Sequencer = require('@jest/test-sequencer').default;
  */
 const first = [
   'test/api/event-loop.test.ts',
+  'test/machines/',
   'test/docs/every-block.test.ts',
   'test/e2e/backup.test.ts',
   'test/e2e/sandboxes/sandbox.test.ts',

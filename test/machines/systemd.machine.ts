@@ -1,0 +1,15 @@
+import { expect, test } from '@jest/globals';
+import { debianImage, type Suite } from './support/machine-image.ts';
+import { copyProject, runTests } from './support/project-files.ts';
+import { VirtualMachine } from './support/virtual-machine.ts';
+
+test.each<Suite>(['bookworm', 'trixie'])(
+  'the driver and the systemd of %s share control groups',
+  async (suite) => {
+    const image = await debianImage(suite);
+    await using machine = await VirtualMachine.boot({ image, fill: copyProject });
+    const file = 'test/machines/inside/systemd.inside.ts';
+    expect(await runTests(machine, [file], '--testMatch', '**/*.inside.ts')).toBe('3 passed, 0 failed');
+  },
+  3_600_000,
+);
