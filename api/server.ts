@@ -11,6 +11,7 @@ import { PlatformRegistry } from '../integrations/registry/platform-registry.ts'
 import { WebhookKeys } from '../integrations/webhooks/keys.ts';
 import { apiUrl } from '../platform/config/public-urls.ts';
 import { operatorTokens } from '../platform/config/secrets.ts';
+import { reportReady } from '../platform/config/service-manager.ts';
 import { loadSettings } from '../platform/config/settings.ts';
 import { stopSignal } from '../platform/config/stop-signal.ts';
 import { serveMetrics } from '../platform/monitoring/metrics-server.ts';
@@ -97,6 +98,7 @@ const metricsServer = settings.PLATFORM_API_METRICS_PORT
   : null;
 executionEndWatch.start();
 sandboxNews.start();
+await reportReady();
 logger.info({ address }, 'ready');
 
 await stopSignal();

@@ -2,6 +2,7 @@ import path from 'node:path';
 import { pino } from 'pino';
 import { logDestination } from '../platform/config/log-destination.ts';
 import { operatorTokens } from '../platform/config/secrets.ts';
+import { reportReady } from '../platform/config/service-manager.ts';
 import { loadSettings } from '../platform/config/settings.ts';
 import { stopSignal } from '../platform/config/stop-signal.ts';
 import { serveMetrics } from '../platform/monitoring/metrics-server.ts';
@@ -41,6 +42,7 @@ try {
       onError: (error) => logger.warn({ err: error }, 'the metrics port could not be served'),
     });
   }
+  await reportReady();
   logger.info({ host, port, processes: settings.PLATFORM_GATEWAY_PROCESSES }, 'ready');
 } catch (error) {
   logger.fatal({ err: error }, 'the gateway could not be started');

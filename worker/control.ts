@@ -13,6 +13,7 @@ import { PlatformRegistry } from '../integrations/registry/platform-registry.ts'
 import { WebhookKeys } from '../integrations/webhooks/keys.ts';
 import { freeLoopbackPort } from '../platform/config/free-port.ts';
 import { logDestination } from '../platform/config/log-destination.ts';
+import { reportReady } from '../platform/config/service-manager.ts';
 import { loadSettings } from '../platform/config/settings.ts';
 import { stopSignal } from '../platform/config/stop-signal.ts';
 import { PlatformGauges } from '../platform/monitoring/platform-gauges.ts';
@@ -108,6 +109,7 @@ const metrics = await serveWorkerMetrics({
   logger,
 });
 if (version) void takeFirstWork(client, version, logger, stopping.signal);
+await reportReady();
 logger.info({ version: version?.buildId }, 'ready');
 const stopped = stopSignal();
 await Promise.all(workers.map((worker) => worker.runUntil(stopped)));

@@ -21,6 +21,7 @@ import { freeLoopbackPort } from '../platform/config/free-port.ts';
 import { logDestination } from '../platform/config/log-destination.ts';
 import { namedServices, ownServices } from '../platform/config/own-services.ts';
 import { proxyEnvironment, sandboxProxy } from '../platform/config/sandbox-proxy.ts';
+import { reportReady } from '../platform/config/service-manager.ts';
 import { loadSettings } from '../platform/config/settings.ts';
 import { stopSignal } from '../platform/config/stop-signal.ts';
 import { turnSettings } from '../platform/config/turn-settings.ts';
@@ -214,6 +215,7 @@ const metrics = await serveWorkerMetrics({
   registry,
   logger,
 });
+await reportReady();
 logger.info({ hostId }, 'ready');
 const stopped = stopSignal();
 await Promise.all([...workers.map((worker) => worker.runUntil(stopped)), stopped.then(() => directWork.stop())]);

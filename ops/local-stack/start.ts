@@ -1,4 +1,6 @@
 import path from 'node:path';
+import { writesToJournal } from '../../platform/config/journal.ts';
+import { reportReady } from '../../platform/config/service-manager.ts';
 import { SettingsError } from '../../platform/config/settings.ts';
 import { ProgramError } from './embedded/child-program.ts';
 import { PortTakenError } from './embedded/ports.ts';
@@ -7,15 +9,18 @@ import { Platform, type StartedPlatform } from './supervisor/platform.ts';
 import { platformEnvFile } from './supervisor/platform-env.ts';
 import { namesAdvice } from './supervisor/sandbox-names.ts';
 
-/** `npm start`: the whole platform on this machine, until Ctrl-C or SIGTERM. */
+/** `npm start`, and `sandbox-platform.service`: the whole platform on this machine, until Ctrl-C or SIGTERM. */
 const startedMs = Date.now();
 const dataDir = path.resolve(process.env.PLATFORM_DATA_DIR || '.data');
 
 /** Errors with a complete message, for which a stack would only be noise. */
 const plainErrors = [SettingsError, ProgramError, PortTakenError, DataFolderInUseError];
 
+/** The journal has the time of each line. */
+const isService = writesToJournal();
+
 function report(text: string): void {
-  console.error(`${new Date().toTimeString().slice(0, 8)}  ${text}`);
+  console.error(isService ? text : `${new Date().toTimeString().slice(0, 8)}  ${text}`);
 }
 
 /** Quoted for a shell. */
@@ -31,13 +36,16 @@ async function announce({ env, settings, newApiKey }: StartedPlatform): Promise<
     ['Gateway', `${env.PLATFORM_GATEWAY}  (sandboxes are *.${settings.PLATFORM_BASE_DOMAIN})`],
     ...(advice ? [['', advice]] : []),
     ['Temporal UI', env.TEMPORAL_UI_URL ?? 'none known'],
-    ['Logs', path.join(dataDir, 'logs')],
+    ['Logs', isService ? 'in the journal' : path.join(dataDir, 'logs')],
     ['Environment', `set -a; . ${quoted(platformEnvFile(dataDir))}; set +a`],
-    ...(newApiKey ? [['API key', `${newApiKey}  (also in that file; not shown again)`]] : []),
+    // Others than its owner may read the journal.
+    ...(newApiKey
+      ? [['API key', isService ? 'in that file' : `${newApiKey}  (also in that file; not shown again)`]]
+      : []),
   ];
-  console.log(
-    `\nReady in ${((Date.now() - startedMs) / 1000).toFixed(1)} s. Ctrl-C stops the platform; sandboxes continue.\n`,
-  );
+  await reportReady();
+  const stopAdvice = isService ? '' : ' Ctrl-C stops the platform; sandboxes continue.';
+  console.log(`\nReady in ${((Date.now() - startedMs) / 1000).toFixed(1)} s.${stopAdvice}\n`);
   for (const [name, value] of rows) console.log(`  ${name!.padEnd(12)} ${value}`);
   console.log('');
 }

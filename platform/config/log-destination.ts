@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import type { DestinationStream } from 'pino';
+import { journalLine, writesToJournal } from './journal.ts';
 
 /** After a failed write, the next attempt follows after this long. */
 const retryMs = 500;
@@ -9,10 +10,13 @@ const fullPipeStepMs = 10;
 const sleeper = new Int32Array(new SharedArrayBuffer(4));
 
 /**
- * Standard output for a process's log. Neither a missing reader nor a full disk ends the process: lines that cannot be
- * written are dropped, and their number is logged when writing works again.
+ * Standard output for a process's log, in the form of systemd's journal if that reads it. Neither a missing reader nor a
+ * full disk ends the process: lines that cannot be written are dropped, and their number is logged when writing works
+ * again.
+ * @param program in the journal, each line begins with it; for a process that logs for several programs
  */
-export function logDestination(): DestinationStream {
+export function logDestination(program?: string): DestinationStream {
+  const format = writesToJournal() ? (line: string) => journalLine(line.trimEnd(), program) : (line: string) => line;
   let dropped = 0;
   let retryAtMs = 0;
   /** The rest of a partly written line. */
@@ -23,16 +27,17 @@ export function logDestination(): DestinationStream {
     while (rest.length > 0) rest = rest.subarray(writeSome(rest));
   };
   return {
-    write(line: string) {
+    write(given: string) {
       if (Date.now() < retryAtMs) {
         dropped += 1;
         return;
       }
+      const line = format(given);
       let begun = false;
       try {
         append(rest);
         if (dropped > 0) {
-          append(Buffer.from(droppedLine(dropped)));
+          append(Buffer.from(format(droppedLine(dropped))));
           dropped = 0;
         }
         begun = true;

@@ -59,6 +59,11 @@ const notRun = [
   'docs/production.md: scrape_configs:',
   'docs/quick-start.md: mkdir ../my-agent && cd ../my-agent && npm init --yes',
   'docs/quick-start.md: python3 -m venv venv',
+  'docs/service.md: cd / && /opt/sandbox-platform/current/node_modules/node/bin/node /opt/sandbox-platform/current/ops/service/main.ts uninstall',
+  'docs/service.md: journalctl -u sandbox-platform --follow                 # all logs; -p warning: only warnings and errors',
+  'docs/service.md: node_modules/node/bin/node ops/service/main.ts install',
+  'docs/service.md: node_modules/node/bin/node ops/service/main.ts install migrate api gateway worker    # on the first machine',
+  'docs/service.md: node_modules/node/bin/node ops/service/main.ts upgrade                               # in the folder of the new release',
   'docs/templates.md: ask() { curl -sS -H "X-API-Key: $PLATFORM_API_KEY" -H \'Content-Type: application/json\' "$@"; }',
 ];
 

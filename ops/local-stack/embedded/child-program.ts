@@ -1,16 +1,14 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import fs from 'node:fs';
-import path from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import type { ProcessRecord } from './process-record.ts';
-import { RotatingLog } from './rotating-log.ts';
+import { openProgramLog, type ProgramLog } from './program-log.ts';
 
 /** The files of the programs of one data folder. */
 export interface ProgramHome {
-  /** The output of each program goes to `<logDir>/<name>.log`, which is bounded. */
-  logDir: string;
+  /** The output of each program goes to `<logDir>/<name>.log`, which is bounded. Null: to systemd's journal. */
+  logDir: string | null;
   /** Records the running program, so that the next start can end it if this process crashes. */
   record?: ProcessRecord;
   /** When it aborts, programs that are still starting give up. */
@@ -55,7 +53,7 @@ export class ChildProgram {
   readonly ended: Promise<ProgramEnd>;
   readonly #options: ProgramOptions;
   readonly #child: ChildProcess;
-  readonly #logFile: string;
+  readonly #log: ProgramLog;
   /** Resolves when its output is in the log. That may be late, because its children can keep the output open. */
   readonly #drained: Promise<unknown>;
   #hasEnded = false;
@@ -64,11 +62,10 @@ export class ChildProgram {
     this.pid = pid;
     this.#options = options;
     this.#child = child;
-    this.#logFile = path.join(options.home.logDir, `${options.name}.log`);
-    const log = new RotatingLog(this.#logFile);
-    for (const stream of [child.stdout!, child.stderr!]) stream.on('data', (chunk: Buffer) => log.write(chunk));
+    this.#log = openProgramLog(options.name, options.home.logDir);
+    for (const stream of [child.stdout!, child.stderr!]) this.#log.follow(stream);
     if (options.onLine) createInterface(child.stdout!).on('line', options.onLine);
-    this.#drained = once(child, 'close').then(() => log.close());
+    this.#drained = once(child, 'close').then(() => this.#log.close());
     options.home.record?.add(options.name, pid);
     this.ended = once(child, 'exit').then(([code, signal]) => {
       this.#hasEnded = true;
@@ -138,9 +135,7 @@ export class ChildProgram {
 
   /** The end of its output. */
   logTail(): string {
-    // There is no file if the disk was full from the start.
-    if (!fs.existsSync(this.#logFile)) return '';
-    return fs.readFileSync(this.#logFile, 'utf8').slice(-2000);
+    return this.#log.tail();
   }
 }
 

@@ -48,7 +48,8 @@ export async function settleAddresses(folder: DataFolder, given: NodeJS.ProcessE
       .join(','),
     PLATFORM_OUTBOUND_RANGES: given.PLATFORM_OUTBOUND_RANGES || '127.0.0.0/8,::1/128',
   };
-  const { DATABASE_OWNER_URL: givenOwner, ...others } = given;
+  // The supervisor itself tells systemd that everything is ready.
+  const { DATABASE_OWNER_URL: givenOwner, NOTIFY_SOCKET: _, ...others } = given;
   const ownerUrl = given.DATABASE_URL ? givenOwner : formatDatabaseUrl('platform', 'postgres platform');
   const processEnv: NodeJS.ProcessEnv = {
     // Node's compile cache, so that the next start need not compile again.

@@ -1,6 +1,7 @@
 import fs from 'node:fs';
 import path from 'node:path';
 import { Connection } from '@temporalio/client';
+import { writesToJournal } from '../../../platform/config/journal.ts';
 import { readSandboxCa } from '../../../platform/config/sandbox-ca.ts';
 import { loadSettings, type Settings } from '../../../platform/config/settings.ts';
 import { clientConnectionOptions } from '../../../platform/temporal/client-connection-options.ts';
@@ -69,7 +70,8 @@ export class Platform {
     this.#given = given;
     this.#report = report;
     this.#scripts = scripts;
-    this.#home = { logDir: folder.logDir, record: folder.record, stopping: this.#stopping.signal };
+    const logDir = writesToJournal() ? null : folder.logDir;
+    this.#home = { logDir, record: folder.record, stopping: this.#stopping.signal };
   }
 
   /**
@@ -138,7 +140,15 @@ export class Platform {
   #processes(scripts: Record<string, string>, env: NodeJS.ProcessEnv): Record<string, () => Promise<Part>> {
     const starts = Object.entries(scripts).map(([name, script]) => [
       name,
-      () => startPlatformProcess({ name, script, env, home: this.#home, onWarning: this.#report }),
+      // The journal has each line of it already.
+      () =>
+        startPlatformProcess({
+          name,
+          script,
+          env,
+          home: this.#home,
+          onWarning: this.#home.logDir === null ? () => {} : this.#report,
+        }),
     ]);
     return Object.fromEntries(starts);
   }

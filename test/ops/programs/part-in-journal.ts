@@ -1,0 +1,11 @@
+import { ChildProgram } from '../../../ops/local-stack/embedded/child-program.ts';
+
+/** Runs a program whose output goes to the journal, and prints the end of that output to standard error. */
+const part = await ChildProgram.start({
+  name: 'part',
+  command: 'sh',
+  args: ['-c', `echo '{"level":40,"msg":"odd","step":1}'; sleep 0.1; echo plain >&2`],
+  home: { logDir: null },
+});
+await part.ended;
+process.once('beforeExit', () => process.stderr.write(part.logTail()));
