@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { writeCodeCache } from '../../agent/code-cache.mjs';
 import { runCommand } from './command.mjs';
 import { npmPackagesTitle, projectNode } from './npm-packages.mjs';
 
@@ -9,6 +10,20 @@ import { npmPackagesTitle, projectNode } from './npm-packages.mjs';
  */
 export function agentBundle(root) {
   return bundle(root, { title: 'Agent bundle', folder: 'agent', what: 'building the agent' });
+}
+
+/**
+ * The compiled code of the agent of a release. In a clone, the build of the agent makes it.
+ * @param {string} root
+ * @returns {import('./progress.mjs').Step}
+ */
+export function agentCodeCache(root) {
+  const folder = path.join(root, 'agent/dist');
+  return {
+    title: "The agent's compiled code",
+    isDone: () => ['core', 'sandbox'].every((name) => fs.existsSync(path.join(folder, `${name}.cache`))),
+    run: () => writeCodeCache(folder, projectNode(root)),
+  };
 }
 
 /**

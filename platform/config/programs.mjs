@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { isRelease, releasePrograms } from './unpacked-release.mjs';
 
 /**
  * Every program that the platform runs, with its Debian package (`programs.json`). Set-up, the local driver and the
@@ -56,13 +57,15 @@ export function isInstalled(program, env = process.env) {
 }
 
 /**
- * A PATH that finds every installed program: the given one, followed by the missing folders of system programs.
+ * A PATH that finds every installed program: the programs of a release, the given one, and the missing folders of
+ * system programs.
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function fullPath(env = process.env) {
   // An empty entry would mean the current folder.
   const given = (env.PATH ?? '').split(path.delimiter).filter(Boolean);
-  return [...new Set([...given, ...systemFolders])].join(path.delimiter);
+  const ours = isRelease() ? [releasePrograms] : [];
+  return [...new Set([...ours, ...given, ...systemFolders])].join(path.delimiter);
 }
 
 /** @param {string} file with a `*` for at most one folder. `fs.globSync` would need a newer Node than set-up has. */

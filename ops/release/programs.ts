@@ -1,0 +1,51 @@
+import fs from 'node:fs';
+import path from 'node:path';
+import { buildGoPrograms, findGo, removeGoCaches } from '../setup/go-programs.mjs';
+import { temporalModules } from '../setup/temporal-programs.mjs';
+import { cacheDir, temporalPrograms, versions } from '../setup/toolchain/locations.mjs';
+
+/** A folder with programs that were built from Go modules. */
+export interface BuiltPrograms {
+  /** Names all versions, also that of Go. */
+  name: string;
+  folder: string;
+}
+
+type Modules = Record<string, [string, string]>;
+
+/**
+ * Builds the Go programs of a release, and the one that lists its parts, once for this machine. The version of Go is fixed,
+ * so that the bytes are the same everywhere.
+ * @throws {Error} when there is no Go
+ */
+export async function buildPrograms(): Promise<Record<'temporal' | 'registry' | 'syft', BuiltPrograms>> {
+  const { go, registry, syft } = versions;
+  const module = (name: string, version: string): Modules => ({ [name]: [goPackages[name]!, version] });
+  const all = {
+    temporal: { name: path.basename(temporalPrograms().dir), modules: temporalModules },
+    registry: { name: `registry-${registry}-${process.arch}`, modules: module('docker-registry', registry) },
+    syft: { name: `syft-${syft}-${process.arch}`, modules: module('syft', syft) },
+  };
+  const folderOf = (name: string) => path.join(cacheDir(), 'release', `go${go}`, name);
+  try {
+    for (const { name, modules } of Object.values(all)) {
+      if (!fs.existsSync(folderOf(name))) await build(folderOf(name), modules);
+    }
+  } finally {
+    await removeGoCaches();
+  }
+  const made = Object.entries(all).map(([key, { name }]) => [key, { name, folder: folderOf(name) }]);
+  return Object.fromEntries(made) as Record<keyof typeof all, BuiltPrograms>;
+}
+
+const goPackages: Record<string, string> = {
+  'docker-registry': 'github.com/distribution/distribution/v3/cmd/registry',
+  syft: 'github.com/anchore/syft/cmd/syft',
+};
+
+async function build(folder: string, modules: Modules): Promise<void> {
+  const go = await findGo();
+  if (!go) throw new Error(`A release is built with Go ${versions.goMinimum} or newer: https://go.dev/dl`);
+  fs.mkdirSync(path.dirname(folder), { recursive: true });
+  await buildGoPrograms(go, folder, modules, { toolchain: `go${versions.go}` });
+}
