@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { lockFile } from '../setup/file-lock.mjs';
 import { buildGoPrograms, findGo, removeGoCaches } from '../setup/go-programs.mjs';
 import { temporalModules } from '../setup/temporal-programs.mjs';
 import { cacheDir, temporalPrograms, versions } from '../setup/toolchain/locations.mjs';
@@ -26,16 +27,19 @@ export async function buildPrograms(): Promise<Record<'temporal' | 'registry' | 
     registry: { name: `registry-${registry}-${process.arch}`, modules: module('docker-registry', registry) },
     syft: { name: `syft-${syft}-${process.arch}`, modules: module('syft', syft) },
   };
-  const folderOf = (name: string) => path.join(cacheDir(), 'release', `go${go}`, name);
+  const made = path.join(cacheDir(), 'release', `go${go}`);
+  const folderOf = (name: string) => path.join(made, name);
+  const lock = await lockFile(path.join(made, 'lock'), { wait: true });
   try {
     for (const { name, modules } of Object.values(all)) {
       if (!fs.existsSync(folderOf(name))) await build(folderOf(name), modules);
     }
   } finally {
     await removeGoCaches();
+    await lock.release();
   }
-  const made = Object.entries(all).map(([key, { name }]) => [key, { name, folder: folderOf(name) }]);
-  return Object.fromEntries(made) as Record<keyof typeof all, BuiltPrograms>;
+  const built = Object.entries(all).map(([key, { name }]) => [key, { name, folder: folderOf(name) }]);
+  return Object.fromEntries(built) as Record<keyof typeof all, BuiltPrograms>;
 }
 
 const goPackages: Record<string, string> = {
@@ -46,6 +50,5 @@ const goPackages: Record<string, string> = {
 async function build(folder: string, modules: Modules): Promise<void> {
   const go = await findGo();
   if (!go) throw new Error(`A release is built with Go ${versions.goMinimum} or newer: https://go.dev/dl`);
-  fs.mkdirSync(path.dirname(folder), { recursive: true });
   await buildGoPrograms(go, folder, modules, { toolchain: `go${versions.go}` });
 }
