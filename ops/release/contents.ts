@@ -5,7 +5,7 @@ import path from 'node:path';
 const ofDevelopers = [
   ...['.ci', '.dockerignore', '.editorconfig', '.github', '.gitignore', '.npmrc', '.nvmrc', '.perlcriticrc'],
   ...['Dockerfile', 'bench', 'biome.json', 'jest.config.js', 'knip.json', 'test', 'tsconfig.json'],
-  ...['ops/development', 'ops/release'],
+  ...['ops/development', 'ops/monitoring/*.test.yml', 'ops/release'],
 ];
 
 /** Sources of bundles. The build has put the bundles into folders with the name `dist`. */

@@ -79,7 +79,7 @@ function buildPlatform(): void {
   execFileSync('sh', ['-ec', `git archive ${commit} | tar --extract --directory "$1"`, 'sh', tree], { cwd: root });
   fs.copyFileSync(path.join(tree, 'ops/release/sandbox-platform'), path.join(tree, 'sandbox-platform'));
   fs.chmodSync(path.join(tree, 'sandbox-platform'), 0o755);
-  inFixedPlace('npm', 'ci', '--no-audit', '--no-fund');
+  inFixedPlace('npm', 'ci', '--no-audit', '--no-fund', '--loglevel=error');
   for (const script of [
     'agent/build.mjs',
     'worker/build-workflow-bundle.ts',
@@ -90,7 +90,7 @@ function buildPlatform(): void {
   }
   // Each build writes other bytes, so set-up makes them on the machine.
   for (const bundle of ['core', 'sandbox']) fs.rmSync(path.join(tree, `agent/dist/${bundle}.cache`));
-  inFixedPlace('npm', 'prune', '--omit=dev', '--no-audit', '--no-fund');
+  inFixedPlace('npm', 'prune', '--omit=dev', '--no-audit', '--no-fund', '--loglevel=error');
 }
 
 /** Runs a program in the tree, which has a fixed path for it: source maps contain paths. */

@@ -1,6 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { isRelease, releasePrograms } from './unpacked-release.mjs';
+import { fileURLToPath } from 'node:url';
 
 /**
  * Every program that the platform runs, with its Debian package (`programs.json`). Set-up, the local driver and the
@@ -19,6 +19,9 @@ const byPurpose = JSON.parse(fs.readFileSync(new URL('./programs.json', import.m
 
 /** Each purpose also needs the programs of the earlier ones. */
 const purposes = /** @type {Purpose[]} */ (['host', 'start', 'test', 'faults', 'kubernetes']);
+
+/** Programs in an unpacked release that many distributions have no package of. */
+const releasePrograms = fileURLToPath(new URL('../../bin', import.meta.url));
 
 /** Folders of system programs. A user's PATH, which `su` keeps, lacks some of them. */
 const systemFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
@@ -64,7 +67,7 @@ export function isInstalled(program, env = process.env) {
 export function fullPath(env = process.env) {
   // An empty entry would mean the current folder.
   const given = (env.PATH ?? '').split(path.delimiter).filter(Boolean);
-  const ours = isRelease() ? [releasePrograms] : [];
+  const ours = fs.existsSync(releasePrograms) ? [releasePrograms] : [];
   return [...new Set([...ours, ...given, ...systemFolders])].join(path.delimiter);
 }
 

@@ -7,9 +7,6 @@ import { fileURLToPath } from 'node:url';
  */
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Programs that many distributions have no package of. */
-export const releasePrograms = `${root}bin`;
-
 /** Whether this folder is an unpacked release, with all packages and bundles, and not a clone. */
 export const isRelease = () => fs.existsSync(`${root}release.json`);
 
