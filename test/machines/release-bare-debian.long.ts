@@ -126,7 +126,9 @@ test(
         `of which ${(readyMs / 1000).toFixed(1)} s are the start\n${machine.output}`,
     );
     await api.deleteSandbox(sandbox.sandbox_id);
-    const hosts = JSON.parse(await machine.run(`PLATFORM_DATA_DIR=${dataDir} ${release}/sandbox-platform admin list-hosts`));
+    const hosts = JSON.parse(
+      await machine.run(`PLATFORM_DATA_DIR=${dataDir} ${release}/sandbox-platform admin list-hosts`),
+    );
     expect(hosts).toHaveLength(1);
     // A second start has nothing to install.
     await machine.stop();
