@@ -1,9 +1,9 @@
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
-import { writeCodeCache } from './code-cache.mjs';
 import { buildKernelScripts } from './contexts/build.mjs';
 
 /**
@@ -95,7 +95,7 @@ fs.mkdirSync(path.join(out, 'native'));
 fs.copyFileSync(koffiAddon(), path.join(out, 'native', 'koffi.node'));
 await buildKernelScripts(path.join(out, 'contexts', 'kernels'));
 try {
-  await writeCodeCache(out, values.node);
+  execFileSync(process.execPath, [path.join(here, 'code-cache.mjs'), out, values.node], { stdio: 'inherit' });
 } catch (error) {
   fs.rmSync(out, { recursive: true });
   throw error;

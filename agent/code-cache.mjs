@@ -5,12 +5,14 @@ import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 /**
- * Runs a built agent, sends it the usual first requests of a sandbox, and makes it write its compiled code beside its
- * bundles. The bytes differ each time, so a release has none, and set-up makes them there.
- * @param {string} folder of the agent
- * @param {string} node the binary that will run it
+ * `node agent/code-cache.mjs FOLDER NODE`: runs the built agent in the folder with the binary that will run it, sends it
+ * the usual first requests of a sandbox, and makes it write its compiled code beside its bundles. The bytes differ each
+ * time, so a release has none, and its set-up runs this program.
  */
-export async function writeCodeCache(folder, node) {
+const [folder, node] = process.argv.slice(2);
+await writeCodeCache();
+
+async function writeCodeCache() {
   const port = await freePort();
   const agent = spawn(node, [path.join(folder, 'agent.cjs')], {
     stdio: ['ignore', 'inherit', 'inherit'],

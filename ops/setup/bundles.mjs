@@ -1,6 +1,5 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { writeCodeCache } from '../../agent/code-cache.mjs';
 import { runCommand } from './command.mjs';
 import { npmPackagesTitle, projectNode } from './npm-packages.mjs';
 
@@ -22,7 +21,10 @@ export function agentCodeCache(root) {
   return {
     title: "The agent's compiled code",
     isDone: () => ['core', 'sandbox'].every((name) => fs.existsSync(path.join(folder, `${name}.cache`))),
-    run: () => writeCodeCache(folder, projectNode(root)),
+    async run() {
+      const node = projectNode(root);
+      await runCommand(node, [path.join(root, 'agent/code-cache.mjs'), folder, node], { what: 'compiling the agent' });
+    },
   };
 }
 

@@ -77,15 +77,7 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   'clients/integrations': { from: [], packages: ['@computesdk/provider', '@sandbox-platform/client', 'ai', 'zod'] },
   ops: {
     from: [
-      ...[
-        'agent/code-cache.mjs',
-        'agent/proto/gen',
-        'db',
-        'domain',
-        'gateway/last-hop',
-        'integrations/payments',
-        'integrations/registry',
-      ],
+      ...['agent/proto/gen', 'db', 'domain', 'gateway/last-hop', 'integrations/payments', 'integrations/registry'],
       ...['platform/config', 'platform/temporal', 'runtime'],
     ],
   },
