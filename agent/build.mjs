@@ -1,10 +1,7 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFileSync } from 'node:child_process';
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
-import net from 'node:net';
 import path from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { build } from 'esbuild';
 import { buildKernelScripts } from './contexts/build.mjs';
@@ -98,7 +95,7 @@ fs.mkdirSync(path.join(out, 'native'));
 fs.copyFileSync(koffiAddon(), path.join(out, 'native', 'koffi.node'));
 await buildKernelScripts(path.join(out, 'contexts', 'kernels'));
 try {
-  await writeCodeCache();
+  execFileSync(process.execPath, [path.join(here, 'code-cache.mjs'), out, values.node], { stdio: 'inherit' });
 } catch (error) {
   fs.rmSync(out, { recursive: true });
   throw error;
@@ -106,53 +103,9 @@ try {
 fs.rmSync(finished, { recursive: true, force: true });
 fs.renameSync(out, finished);
 
-/** Runs the agent, sends it the usual first requests of a sandbox, and makes it write its compiled code. */
-async function writeCodeCache() {
-  const port = await freePort();
-  const agent = spawn(values.node, [path.join(out, 'agent.cjs')], {
-    stdio: ['ignore', 'inherit', 'inherit'],
-    env: {
-      PATH: process.env.PATH,
-      AGENT_PORT: String(port),
-      AGENT_LISTEN: '127.0.0.1',
-      AGENT_CODE_CACHE: out,
-    },
-  });
-  const exited = once(agent, 'exit');
-  const address = `http://127.0.0.1:${port}`;
-  while (!(await fetch(`${address}/health`).catch(() => undefined))?.ok) {
-    if (agent.exitCode !== null)
-      throw new Error(`the agent ended with ${agent.exitCode} while its code cache was made`);
-    await sleep(20);
-  }
-  const call = async (procedure, contentType, body) => {
-    const url = `${address}/sandboxagent.${procedure}`;
-    const reply = await fetch(url, { method: 'POST', headers: { 'content-type': contentType }, body });
-    if (!reply.ok) throw new Error(`${procedure} answered ${reply.status} while the code cache was made`);
-    await reply.arrayBuffer();
-  };
-  await call('Filesystem/Stat', 'application/json', JSON.stringify({ path: '/' }));
-  const start = Buffer.from(JSON.stringify({ process: { cmd: '/bin/sh', args: ['-c', 'echo'] } }));
-  const head = Buffer.alloc(5);
-  head.writeUInt32BE(start.length, 1);
-  await call('Process/Start', 'application/connect+json', Buffer.concat([head, start]));
-  agent.kill('SIGUSR2');
-  const [code] = await exited;
-  if (code !== 0) throw new Error(`the agent ended with ${code} while it wrote its code cache`);
-}
-
 /** koffi's prebuilt addon for this processor, in the glibc variant that Node's own binaries use. */
 function koffiAddon() {
   const require = createRequire(import.meta.url);
   const folder = path.dirname(require.resolve(`@koromix/koffi-linux-${process.arch}`));
   return path.join(folder, `linux_${process.arch}`, 'koffi.node');
-}
-
-async function freePort() {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address();
-  server.close();
-  await once(server, 'close');
-  return port;
 }

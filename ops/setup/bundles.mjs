@@ -12,6 +12,23 @@ export function agentBundle(root) {
 }
 
 /**
+ * The compiled code of the agent of a release. In a clone, the build of the agent makes it.
+ * @param {string} root
+ * @returns {import('./progress.mjs').Step}
+ */
+export function agentCodeCache(root) {
+  const folder = path.join(root, 'agent/dist');
+  return {
+    title: "The agent's compiled code",
+    isDone: () => ['core', 'sandbox'].every((name) => fs.existsSync(path.join(folder, `${name}.cache`))),
+    async run() {
+      const node = projectNode(root);
+      await runCommand(node, [path.join(root, 'agent/code-cache.mjs'), folder, node], { what: 'compiling the agent' });
+    },
+  };
+}
+
+/**
  * The web pages that the gateway serves, bundled.
  * @param {string} root
  */

@@ -55,8 +55,11 @@ export async function removeGoCaches() {
   await lock.release();
 }
 
-/** A folder for temporary files of builds, and the environment of Go's commands. */
-async function goBuild() {
+/**
+ * A folder for temporary files of builds, and the environment of Go's commands.
+ * @param {string} [toolchain] the version of Go. By default any that the modules allow
+ */
+async function goBuild(toolchain = 'auto') {
   const { dir } = await openCaches();
   return {
     scratch: path.join(dir, 'scratch'),
@@ -65,7 +68,7 @@ async function goBuild() {
       GOMODCACHE: path.join(dir, 'modules'),
       GOCACHE: path.join(dir, 'compiled'),
       CGO_ENABLED: '0',
-      GOTOOLCHAIN: 'auto',
+      GOTOOLCHAIN: toolchain,
       GOWORK: 'off',
       // Go makes folders of modules read-only by default, so that only root could remove them.
       GOFLAGS: '-mod=mod -modcacherw -buildvcs=false',
@@ -107,18 +110,19 @@ export async function goModule(go, module) {
  * @param {string} go
  * @param {string} dir
  * @param {Record<string, [string, string]>} programs package and version of each, by the program's name
- * @param {{replaced?: Record<string, string>, required?: Record<string, string>, linkerFlags?: string, extras?: (folder:
- * string) => Promise<void>}} [options] `replaced`: modules that replace others (`k8s.io/api` → `k8s.io/api@v0.34.4`);
+ * @param {{replaced?: Record<string, string>, required?: Record<string, string>, linkerFlags?: string, toolchain?: string,
+ * extras?: (folder: string) => Promise<void>}} [options] `replaced`: modules that replace others (`k8s.io/api` → `k8s.io/api@v0.34.4`);
  * `required`: minimum versions of modules that the programs use; `linkerFlags`: in addition to those that strip debug
- * information; `extras`: adds other files to the folder
+ * information; `toolchain`: the exact version of Go (`go1.26.8`), with which the same modules give the same bytes;
+ * `extras`: adds other files to the folder
  */
 export async function buildGoPrograms(
   go,
   dir,
   programs,
-  { replaced = {}, required = {}, linkerFlags = '', extras } = {},
+  { replaced = {}, required = {}, linkerFlags = '', toolchain, extras } = {},
 ) {
-  const build = await goBuild();
+  const build = await goBuild(toolchain);
   const { env } = build;
   const scratch = fs.mkdtempSync(path.join(build.scratch, 'programs-'));
   // Built in a temporary folder and then renamed, so that an interrupted build leaves nothing that looks complete.

@@ -5,8 +5,9 @@ import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { fullPath } from '../../platform/config/programs.mjs';
+import { isRelease } from '../../platform/config/unpacked-release.mjs';
 import { baseImage, codeInterpreterImage, imagesAskedFor } from './builtin-images.mjs';
-import { agentBundle, clientPackages, webPagesBundle } from './bundles.mjs';
+import { agentBundle, agentCodeCache, clientPackages, webPagesBundle } from './bundles.mjs';
 import { lockFile } from './file-lock.mjs';
 import { removeGoCaches } from './go-programs.mjs';
 import { kubernetes } from './kubernetes-programs.mjs';
@@ -17,12 +18,12 @@ import { runMissing, SetupError } from './progress.mjs';
 import { registryProgram } from './registry-program.mjs';
 import { s3TestServerProgram } from './s3-test-server.mjs';
 import { systemPackages } from './system-packages.mjs';
-import { temporal } from './temporal-programs.mjs';
+import { temporal, unpackedTemporal } from './temporal-programs.mjs';
 import { timeSkippingTestServer } from './time-skipping-test-server.mjs';
 import { cacheDir } from './toolchain/locations.mjs';
 
 /**
- * `node ops/setup/main.mjs [--for start|bench|test|machines|faults|kubernetes|packages] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
+ * `node ops/setup/main.mjs [--for start|bench|test|machines|faults|kubernetes|packages|release] [--with TEMPLATE]… [--then SCRIPT ARGS…]`
  *
  * Runs the missing steps of set-up with the machine's own Node (20 or newer), then replaces itself with the project's
  * own Node and the script. `--with` at once makes an image that a host would otherwise make later: `code-interpreter` or
@@ -43,7 +44,7 @@ const { values } = parseArgs({
 });
 
 /** @type {Record<string, () => import('./progress.mjs').Step[]>} */
-const stepsFor = {
+const stepsInClone = {
   packages: () => [npmPackages(root)],
   start: () => startSteps(process.env.TEMPORAL_ADDRESS ? [] : [temporal(root)]),
   // Some measurements run on the servers of the tests.
@@ -52,7 +53,23 @@ const stepsFor = {
   machines: () => testSteps('machines'),
   faults: () => testSteps('faults'),
   kubernetes: () => [...testSteps('kubernetes'), kubernetes()],
+  release: () => [npmPackages(root), systemPackages('start')],
 };
+
+/**
+ * A release has its packages and bundles. It needs no network except for the packages of the distribution.
+ * @type {Record<string, () => import('./progress.mjs').Step[]>}
+ */
+const stepsInRelease = {
+  packages: () => [],
+  start: () => [
+    systemPackages('start'),
+    ...(process.env.TEMPORAL_ADDRESS ? [] : [unpackedTemporal()]),
+    agentCodeCache(root),
+    baseImage(root),
+  ],
+};
+const stepsFor = isRelease() ? stepsInRelease : stepsInClone;
 
 /** @param {import('./progress.mjs').Step[]} temporalSteps */
 function startSteps(temporalSteps) {

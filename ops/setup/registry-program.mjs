@@ -9,6 +9,9 @@ import { cacheDir, registryProgram as location, versions } from './toolchain/loc
 
 const name = 'docker-registry';
 
+/** @type {Record<string, [string, string]>} */
+export const registryModules = { [name]: ['github.com/distribution/distribution/v3/cmd/registry', versions.registry] };
+
 /**
  * The OCI registry of `npm start`. It is a package of Debian and Ubuntu. Elsewhere it is built from its Go module, once
  * for this machine.
@@ -32,9 +35,7 @@ export function registryProgram() {
       const lock = await lockFile(path.join(path.dirname(dir), 'registry.lock'), { wait: true, stop: stopSignal() });
       try {
         if (fs.existsSync(dir)) return;
-        await buildGoPrograms(go, dir, {
-          [name]: ['github.com/distribution/distribution/v3/cmd/registry', versions.registry],
-        });
+        await buildGoPrograms(go, dir, registryModules);
       } finally {
         await lock.release();
       }

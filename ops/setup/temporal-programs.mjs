@@ -1,10 +1,13 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { releaseArchive } from '../../platform/config/unpacked-release.mjs';
+import { runCommand } from './command.mjs';
 import { lockFile } from './file-lock.mjs';
 import { buildDisk, buildGoPrograms, findGo } from './go-programs.mjs';
 import { diskProblems } from './machine-checks.mjs';
 import { npmPackagesTitle } from './npm-packages.mjs';
 import { report, SetupError, stopSignal } from './progress.mjs';
+import { systemPackagesTitle } from './system-packages.mjs';
 import { downloadDevServer } from './temporal-dev-server.mjs';
 import { cacheDir, temporalDevServer, temporalPrograms, temporalServerMark, versions } from './toolchain/locations.mjs';
 
@@ -55,6 +58,38 @@ export function temporal(root, { needsServer = false } = {}) {
         }
         await buildGoPrograms(go, temporalPrograms().dir, temporalModules);
       } finally {
+        await lock.release();
+      }
+    },
+  };
+}
+
+/**
+ * Temporal's server, its schema tool, Web UI and CLI of a release, unpacked.
+ * @returns {import('./progress.mjs').Step}
+ */
+export function unpackedTemporal() {
+  const { dir } = temporalPrograms();
+  return {
+    title: 'Temporal',
+    // tar runs zstd.
+    needs: [systemPackagesTitle],
+    disk: [{ folder: cacheDir(), mb: 600 }],
+    isDone: () => fs.existsSync(dir),
+    async run() {
+      const lock = await lockFile(path.join(path.dirname(dir), 'temporal.lock'), { wait: true, stop: stopSignal() });
+      const unfinished = `${dir}.unfinished`;
+      try {
+        if (fs.existsSync(dir)) return;
+        const archive = releaseArchive(path.basename(dir));
+        if (!archive) throw new SetupError(`This release has no Temporal for ${process.arch}`);
+        fs.rmSync(unfinished, { recursive: true, force: true });
+        fs.mkdirSync(unfinished, { recursive: true });
+        const unpack = ['--extract', '--zstd', '--no-same-owner', '--file', archive, '--directory', unfinished];
+        await runCommand('tar', unpack, { what: 'unpacking Temporal' });
+        fs.renameSync(unfinished, dir);
+      } finally {
+        fs.rmSync(unfinished, { recursive: true, force: true });
         await lock.release();
       }
     },

@@ -1,5 +1,6 @@
 import fs from 'node:fs';
 import path from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 /**
  * Every program that the platform runs, with its package (`programs.json`). Set-up, the local driver and the Dockerfile
@@ -26,6 +27,9 @@ const byPurpose = JSON.parse(fs.readFileSync(new URL('./programs.json', import.m
 
 /** Each purpose also needs the programs of the earlier ones. */
 const purposes = /** @type {Purpose[]} */ (['host', 'start', 'test', 'machines', 'faults', 'kubernetes']);
+
+/** Programs in an unpacked release that many distributions have no package of. */
+const releasePrograms = fileURLToPath(new URL('../../bin', import.meta.url));
 
 /** Folders of system programs. A user's PATH, which `su` keeps, lacks some of them. */
 const systemFolders = ['/usr/local/sbin', '/usr/local/bin', '/usr/sbin', '/usr/bin', '/sbin', '/bin'];
@@ -106,13 +110,15 @@ export function isInstalled(program, env = process.env) {
 }
 
 /**
- * A PATH that finds every installed program: the given one, followed by the missing folders of system programs.
+ * A PATH that finds every installed program: the programs of a release, the given one, and the missing folders of
+ * system programs.
  * @param {NodeJS.ProcessEnv} [env]
  */
 export function fullPath(env = process.env) {
   // An empty entry would mean the current folder.
   const given = (env.PATH ?? '').split(path.delimiter).filter(Boolean);
-  return [...new Set([...given, ...systemFolders])].join(path.delimiter);
+  const ours = fs.existsSync(releasePrograms) ? [releasePrograms] : [];
+  return [...new Set([...ours, ...given, ...systemFolders])].join(path.delimiter);
 }
 
 /** @param {string} file */

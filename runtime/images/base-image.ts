@@ -1,7 +1,9 @@
 import { createHash } from 'node:crypto';
+import { mkdir } from 'node:fs/promises';
 import { isInstalled } from '../../platform/config/programs.mjs';
+import { releaseArchive } from '../../platform/config/unpacked-release.mjs';
 import { withoutMmdebstrap } from '../machine/problems.mjs';
-import { CommandError } from '../process/command.ts';
+import { CommandError, runCommand } from '../process/command.ts';
 import { runContained } from '../process/contained.ts';
 import {
   type ImageConfig,
@@ -37,7 +39,7 @@ const stages: [RegExp, string, number][] = [
 ];
 
 /**
- * The base image. It is pulled or made on first use, and later taken from the cache. Many processes may call this at
+ * The base image. It is pulled, unpacked from the release or made on first use, and later taken from the cache. Many processes may call this at
  * the same time: one makes the image, and the others wait. Needs root.
  * @throws {Error} with the message of the program that failed
  */
@@ -49,11 +51,24 @@ export async function ensureBaseImage(options: BaseImageOptions): Promise<Unpack
     cacheDir,
     digest: baseRecipeDigest(),
     make: async (draft) => {
-      return makeFromPackages(rootfsPath(draft), [], progress, signal);
+      const archive = releaseArchive(baseImageArchive());
+      if (!archive) return makeFromPackages(rootfsPath(draft), [], progress, signal);
+      progress('unpacking the base image of the release', 0.5);
+      return unpackTree(archive, rootfsPath(draft), signal);
     },
     onWait: () => progress('waiting for another process that makes the base image', 0),
     signal,
   });
+}
+
+/** The name of the base image's tree among the archives of a release. */
+export const baseImageArchive = () => `base-image-${baseRecipeDigest().slice('sha256:'.length, 24)}`;
+
+async function unpackTree(archive: string, rootfs: string, signal: AbortSignal | undefined): Promise<ImageConfig> {
+  await mkdir(rootfs);
+  const words = ['--extract', '--zstd', '--preserve-permissions', '--numeric-owner', '--file', archive];
+  await runCommand('tar', [...words, '--directory', rootfs], signal ? { signal } : {});
+  return imageConfig();
 }
 
 /** The base image if it is in the cache. Null for a reference, because only its registry knows its current image. */
@@ -94,8 +109,16 @@ export async function makeFromPackages(
     if (!(error instanceof CommandError)) throw error;
     throw new Error(`The base image could not be made from Debian packages. ${error.message}`, { cause: error });
   }
-  return { env: baseRecipe.env, workingDir: null, user: null, entrypoint: [], cmd: [] };
+  return imageConfig();
 }
+
+const imageConfig = (): ImageConfig => ({
+  env: baseRecipe.env,
+  workingDir: null,
+  user: null,
+  entrypoint: [],
+  cmd: [],
+});
 
 /** The recipe of the base image from Debian packages. Any change gives it a new digest, so hosts make it again. */
 const baseRecipe = {

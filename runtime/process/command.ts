@@ -36,7 +36,7 @@ const stderrTailLength = 4096;
  * passed on.
  */
 const passedOn =
-  /^(PATH|HOME|TMPDIR|LANG|XDG_.*|REGISTRY_AUTH_FILE|PIP_INDEX_URL|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS|(https?|no|all)_proxy)$/i;
+  /^(PATH|HOME|TMPDIR|LANG|XDG_.*|REGISTRY_AUTH_FILE|PIP_INDEX_URL|SOURCE_DATE_EPOCH|SSL_CERT_(FILE|DIR)|NODE_EXTRA_CA_CERTS|(https?|no|all)_proxy)$/i;
 
 function plainEnvironment(): NodeJS.ProcessEnv {
   const passed = Object.entries(process.env).filter(([name]) => passedOn.test(name));

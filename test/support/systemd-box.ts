@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { cacheDir, temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
-import { programsFor } from '../../platform/config/programs.mjs';
+import { packagesFor } from '../../platform/config/programs.mjs';
 import { cachedBaseImage } from '../../runtime/images/base-image.ts';
 import { findHierarchies } from '../../runtime/machine/hierarchies.mjs';
 import { madeOnce } from './made-once.ts';
@@ -52,7 +52,7 @@ export class SystemdBox {
   }
 
   static async make(): Promise<SystemdBox> {
-    const all = [...new Set([...packages, ...Object.values(programsFor('start'))])].sort();
+    const all = [...new Set([...packages, ...packagesFor('start')])].sort();
     const made = await madeOnce('test-systemd-box', ['bookworm', ...all], async (folder) => {
       const words = ['--quiet', '--mode=root', '--variant=minbase', `--include=${all.join(',')}`, 'bookworm'];
       await run('mmdebstrap', [...words, path.join(folder, 'tree.tar')]);

@@ -7,7 +7,7 @@ import path from 'node:path';
  * Node. A folder's name contains versions, so a new version never uses an old program.
  */
 
-/** @type {{temporal: {server: string, cli: string, cliSha256: {amd64: string, arm64: string}, ui: string}, goMinimum: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string, gvisor: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string, registry: string}} */
+/** @type {{temporal: {server: string, cli: string, cliSha256: {amd64: string, arm64: string}, ui: string}, goMinimum: string, go: string, syft: string, kubernetes: {server: string, etcd: string, helm: string, cilium: string, gobgp: string, gvisor: string}, s3TestServer: string, paymentTestServer: string, timeSkippingTestServer: string, mavenDependencyPlugin: string, registry: string}} */
 export const versions = JSON.parse(fs.readFileSync(new URL('./versions.json', import.meta.url), 'utf8'));
 
 /**
