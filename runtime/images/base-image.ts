@@ -62,7 +62,7 @@ export async function ensureBaseImage(options: BaseImageOptions): Promise<Unpack
 }
 
 /** The name of the base image's tree among the archives of a release. */
-export const baseImageArchive = () => `base-image-${baseRecipeDigest().slice('sha256:'.length, 24)}`;
+export const baseImageArchive = () => `base-image-${baseRecipeDigest().slice('sha256:'.length).slice(0, 16)}`;
 
 async function unpackTree(archive: string, rootfs: string, signal: AbortSignal | undefined): Promise<ImageConfig> {
   await mkdir(rootfs);

@@ -119,7 +119,7 @@ export class BareMachine {
     // The first process of the machine is the only child of unshare.
     const [pid] = fs.readFileSync(`/proc/${this.#init.pid}/task/${this.#init.pid}/children`, 'utf8').split(' ');
     const path = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin';
-    const inside = ['env', '-i', `PATH=${path}`, 'HOME=/root', 'sh', '-c', command];
-    return ['nsenter', `--target=${pid}`, '--mount', '--pid', '--ipc', '--uts', '--root', '--wd=/', ...inside];
+    const inside = ['env', '-i', '--chdir=/', `PATH=${path}`, 'HOME=/root', 'sh', '-c', command];
+    return ['nsenter', `--target=${pid}`, '--mount', '--pid', '--ipc', '--uts', '--root', ...inside];
   }
 }
