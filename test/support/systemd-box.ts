@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
+import { text } from 'node:stream/consumers';
 import { promisify } from 'node:util';
 import { cacheDir, temporalPrograms } from '../../ops/setup/toolchain/locations.mjs';
 import { packagesFor } from '../../platform/config/programs.mjs';
@@ -15,10 +16,10 @@ const run = promisify(execFile);
 const repository = path.resolve(import.meta.dirname, '../..');
 
 /** The repository in the box, read-only. */
-export const cloneInBox = '/srv/sandbox-platform';
+export const projectInBox = '/srv/sandbox-platform';
 
 /** The packages of the box in addition to those of the platform. */
-const packages = ['systemd', 'systemd-sysv', 'dbus', 'curl', 'procps'];
+const packages = ['systemd', 'systemd-sysv', 'dbus', 'procps'];
 
 /** Units that only a whole machine needs. Some would change this machine's kernel. */
 const masked = [
@@ -51,7 +52,8 @@ export class SystemdBox {
     return path.join(this.#folder, 'root');
   }
 
-  static async make(): Promise<SystemdBox> {
+  /** Makes a box and boots it. Resolves when systemd has started everything. */
+  static async boot(): Promise<SystemdBox> {
     const all = [...new Set([...packages, ...packagesFor('start')])].sort();
     const made = await madeOnce('test-systemd-box', ['bookworm', ...all], async (folder) => {
       const words = ['--quiet', '--mode=root', '--variant=minbase', `--include=${all.join(',')}`, 'bookworm'];
@@ -62,21 +64,32 @@ export class SystemdBox {
       fs.mkdirSync(box.#root);
       await run('tar', ['-xpf', path.join(made, 'tree.tar'), '-C', box.#root]);
       await box.#fill();
+      await box.#start();
       return box;
     } catch (error) {
-      box.remove();
+      box.close();
       throw error;
     }
   }
 
-  /** Boots. Resolves when systemd has started everything. */
-  async boot(): Promise<void> {
+  async #start(): Promise<void> {
     for (const hierarchy of hierarchies) this.#makeGroup(path.join(hierarchy, this.#group));
     const namespaces = ['--mount', '--pid', '--uts', '--ipc', '--net', '--fork', '--kill-child'];
-    this.#process = spawn('unshare', [...namespaces, '--propagation=private', 'sh', '-ec', this.#bootScript()], {
-      stdio: ['ignore', 'inherit', 'inherit'],
+    const console = path.join(this.#folder, 'console');
+    const output = fs.openSync(console, 'a');
+    const begun = spawn('unshare', [...namespaces, '--propagation=private', 'sh', '-ec', this.#bootScript()], {
+      stdio: ['ignore', output, output],
     });
-    await until(async () => (await this.run('systemctl is-system-running')).output.trim() === 'running', 90_000, 500);
+    fs.closeSync(output);
+    this.#process = begun;
+    await until(
+      async () => {
+        if (begun.exitCode !== null) throw new Error(`the box ended: ${fs.readFileSync(console, 'utf8')}`);
+        return (await this.try('systemctl is-system-running')).output.trim() === 'running';
+      },
+      90_000,
+      500,
+    );
   }
 
   /** Shuts down as a machine does, and boots again. */
@@ -85,25 +98,32 @@ export class SystemdBox {
     await this.run('systemctl reboot --no-block');
     await ended;
     this.#removeGroups();
-    await this.boot();
+    await this.#start();
   }
 
-  /** Runs a shell's command in the box as root. @returns its output, also when it failed */
-  run(command: string): Promise<{ failed: boolean; output: string }> {
-    const inside = ['env', '-i', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'HOME=/root', 'LC_ALL=C', 'sh', '-c', command];
+  /** Runs a shell script in the box as root. @returns its output @throws {Error} with its output when it fails */
+  async run(script: string): Promise<string> {
+    const { status, output } = await this.try(script);
+    if (status !== 0) throw new Error(`status ${status} of: ${script}\n${output}`);
+    return output;
+  }
+
+  /** Runs a shell script in the box as root, which may fail. */
+  async try(script: string): Promise<{ status: number | null; output: string }> {
+    const inside = ['env', '-i', 'PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'HOME=/root', 'LC_ALL=C', 'sh', '-c'];
     const enter = ['--mount', '--pid', '--uts', '--ipc', '--net', '--cgroup', '--root', '--wd'];
-    return new Promise((resolve) => {
-      execFile(
-        'nsenter',
-        [`--target=${this.#firstPid()}`, ...enter, ...inside],
-        { maxBuffer: 64 << 20, encoding: 'utf8' },
-        (error, stdout, stderr) => resolve({ failed: error !== null, output: stdout + stderr }),
-      );
-    });
+    const words = [`--target=${this.#firstPid()}`, ...enter, ...inside, `exec 2>&1; ${script}`];
+    const child = spawn('nsenter', words, { stdio: ['ignore', 'pipe', 'pipe'] });
+    const [output, complaint, [status]] = await Promise.all([
+      text(child.stdout),
+      text(child.stderr),
+      once(child, 'close'),
+    ]);
+    return { status, output: output + complaint };
   }
 
   /** Ends everything in it, and removes it. */
-  remove(): void {
+  close(): void {
     this.#process?.kill('SIGKILL');
     this.#removeGroups();
     fs.rmSync(this.#folder, { recursive: true, force: true });
@@ -119,7 +139,7 @@ export class SystemdBox {
     const inside = (place: string) => path.join(this.#root, place);
     for (const unit of masked) fs.symlinkSync('/dev/null', inside(`etc/systemd/system/${unit}`));
     fs.rmSync(inside('etc/fstab'), { force: true });
-    fs.mkdirSync(inside(cloneInBox), { recursive: true });
+    fs.mkdirSync(inside(projectInBox), { recursive: true });
     // What the set-up would download, build or make.
     const image = path.dirname((await cachedBaseImage({ cacheDir: cacheDir() }))!.rootfs);
     for (const folder of [image, temporalPrograms().dir]) {
@@ -136,7 +156,7 @@ export class SystemdBox {
     if (version === 2) return;
     for (const name of ['cpuset.cpus', 'cpuset.mems']) {
       const above = path.join(folder, '..', name);
-      if (fs.existsSync(above)) fs.copyFileSync(above, path.join(folder, name));
+      if (fs.existsSync(above)) fs.writeFileSync(path.join(folder, name), fs.readFileSync(above));
     }
   }
 
@@ -166,8 +186,8 @@ export class SystemdBox {
 exec unshare --cgroup sh -ec '
 root=${this.#root}
 mount --bind "$root" "$root"
-mount --bind ${repository} "$root"${cloneInBox}
-mount -o remount,bind,ro "$root"${cloneInBox}
+mount --bind ${repository} "$root"${projectInBox}
+mount -o remount,bind,ro "$root"${projectInBox}
 ip link set lo up
 hostname box
 mount -t proc proc "$root"/proc

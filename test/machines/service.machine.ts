@@ -1,0 +1,16 @@
+import { testService } from '../support/service-life.ts';
+import { debianImage, filesFolder } from './support/machine-image.ts';
+import { copyProject } from './support/project-files.ts';
+import { VirtualMachine } from './support/virtual-machine.ts';
+
+testService(async () => {
+  const machine = await VirtualMachine.boot({
+    image: await debianImage('bookworm'),
+    fill: copyProject,
+    memoryMb: 6144,
+  });
+  // What the set-up would download, build or make.
+  await machine.run(`umask 077; mkdir /etc/sandbox-platform
+    echo PLATFORM_CACHE_DIR=${filesFolder}/cache > /etc/sandbox-platform/platform.env`);
+  return { machine, project: `${filesFolder}/project` };
+});
