@@ -20,7 +20,7 @@ import type { OciRuntime } from './oci-runtime.ts';
 import { ownFileTexts } from './own-files.ts';
 import { forgetLastRun, readAgent, readPids } from './sandbox-records.ts';
 import type { SeccompConfig } from './seccomp.ts';
-import { selinuxContexts } from './selinux.ts';
+import { contextsOf } from './selinux.ts';
 
 /** One execution of a container in a sandbox's folder. */
 interface ContainerSpec {
@@ -66,6 +66,7 @@ export class ContainerRunner {
   readonly #runtime: OciRuntime;
   readonly #runtimeFolder: string;
   readonly #seccomp: SeccompConfig;
+  readonly #hasSelinux: boolean;
 
   constructor(parts: {
     copy: Copy;
@@ -74,6 +75,8 @@ export class ContainerRunner {
     runtime: OciRuntime;
     runtimeFolder: string;
     seccomp: SeccompConfig;
+    /** Sandboxes get SELinux contexts. */
+    hasSelinux: boolean;
   }) {
     this.#copy = parts.copy;
     this.#cgroups = parts.cgroups;
@@ -81,6 +84,7 @@ export class ContainerRunner {
     this.#runtime = parts.runtime;
     this.#runtimeFolder = parts.runtimeFolder;
     this.#seccomp = parts.seccomp;
+    this.#hasSelinux = parts.hasSelinux;
   }
 
   /**
@@ -96,7 +100,7 @@ export class ContainerRunner {
     const limits = { ...spec.limits, processors };
     const own = ownFileTexts({ memoryMb: limits.memoryMb, processors });
     const [blank] = await Promise.all([ensureBlankDisk(this.#copy.folder, spec.storageGb), forgetLastRun(folder)]);
-    const selinux = selinuxContexts(connection.number);
+    const selinux = this.#hasSelinux ? contextsOf(connection.number) : null;
     const config = containerConfig({
       runtime: this.#runtime.name,
       hostname: spec.hostname,

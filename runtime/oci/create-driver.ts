@@ -13,6 +13,7 @@ import { findRuntime } from './oci-runtime.ts';
 import type { OciDriverOptions } from './options.ts';
 import { reportMissingControls, requirePrerequisites } from './prerequisites.ts';
 import { seccompConfig } from './seccomp.ts';
+import { findSelinux } from './selinux.ts';
 
 /**
  * Opens this machine as a host: checks the prerequisites, sets up the network, ends half-made sandboxes of an earlier
@@ -34,7 +35,17 @@ export async function createOciDriver(options: OciDriverOptions): Promise<HostDr
   reportMissingControls(cgroups, options.logger);
   const seccomp = await seccompConfig(options.cacheDir, runtime, runtimeFolder);
   const network = await SandboxNetwork.open(copy, options);
-  const runner = new ContainerRunner({ copy, cgroups, network, runtime, runtimeFolder, seccomp });
+  const selinux = findSelinux();
+  if (selinux.missing !== null) {
+    options.logger.warn(
+      { missing: selinux.missing },
+      'SELinux does not confine sandboxes: its policy lacks rules (docs/machines.md)',
+    );
+  }
+  const runner = new ContainerRunner({
+    ...{ copy, cgroups, network, runtime, runtimeFolder, seccomp },
+    hasSelinux: selinux.isUsed,
+  });
   const mounts = new SandboxMounts({
     gid: copy.storageGid,
     runtime,

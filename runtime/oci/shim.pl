@@ -21,7 +21,7 @@ my %arg = map { split /=/, $_, 2 } @ARGV;
 my $staging = '/mnt';
 my ($rdonly, $nosuid, $nodev, $noexec, $private) = (1, 2, 4, 8, 1 << 18);
 my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns, $starter_seconds) = (-100, 02000000, 8192, 200_000, 30);
-# With SELinux, everything that the sandbox sees has its context, whatever the files on the host have.
+# With SELinux, everything that the sandbox or its runtime sees here has this context, whatever the files on the host have.
 my @context = $arg{filesContext} ? (context => $arg{filesContext}) : ();
 my ($folder) = $0 =~ m{^(.*)/};
 require "$folder/$_" for qw(../mounts/kernel.pl file-systems.pl);
@@ -108,7 +108,7 @@ sub mount_disk {
     # Opened before $staging is covered, because they may be below it.
     my $image = open_tree($arg{image}, $rdonly | $nodev, $ids);
     my $platform = open_tree($arg{platform}, $rdonly | $nosuid | $nodev);
-    attach(new_fs('tmpfs', $nosuid | $nodev, source => 'sandbox', nr_blocks => '256', mode => '0755'), $staging);
+    attach(new_fs('tmpfs', $nosuid | $nodev, source => 'sandbox', nr_blocks => '256', mode => '0755', @context), $staging);
     $staged = 1;
     for my $folder (qw(lower disk root tail platform-files empty platform run dev own)) { mkdir "$staging/$folder" or die "$folder: $!" }
     attach($image, "$staging/lower");

@@ -9,8 +9,8 @@ const repository = path.resolve(import.meta.dirname, '../..');
 /** Folders with code that runs on the machine. `agent` runs in sandboxes. */
 const folders = ['activities', 'api', 'db', 'gateway', 'ops', 'platform', 'runtime', 'worker', 'workflows'];
 
-/** npm is a part of Node; git makes releases in a clone; systemctl is used only if it exists; the others are npm packages. */
-const notFromTheList = ['biome', 'git', 'knip', 'npm', 'systemctl', 'tsc'];
+/** npm is a part of Node; git makes releases in a clone; systemctl and firewall-cmd are used only if they exist; the others are npm packages. */
+const notFromTheList = ['biome', 'firewall-cmd', 'git', 'knip', 'npm', 'systemctl', 'tsc'];
 
 /** The name of a program as a literal where it is started, in TypeScript and in Perl. */
 const start =

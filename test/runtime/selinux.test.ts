@@ -1,9 +1,9 @@
 import { agentProcess, containerConfig } from '../../runtime/oci/container-config.ts';
-import { contextsOf, selinuxContexts } from '../../runtime/oci/selinux.ts';
+import { contextsOf, findSelinux, type SelinuxContexts } from '../../runtime/oci/selinux.ts';
 
 /** No machine of the tests has SELinux. docs/machines.md says how it was tried. */
 
-const config = (selinux: ReturnType<typeof selinuxContexts>) =>
+const config = (selinux: SelinuxContexts | null) =>
   containerConfig({
     ...{ runtime: 'crun', hostname: 'sbx-1', cgroupPath: '/sandboxes/sbx-1', resources: {}, selinux },
     connection: {
@@ -14,7 +14,7 @@ const config = (selinux: ReturnType<typeof selinuxContexts>) =>
   });
 
 test('without SELinux, sandboxes have no contexts', () => {
-  expect(selinuxContexts(2)).toBeNull();
+  expect(findSelinux()).toEqual({ isUsed: false, missing: null });
   expect(JSON.stringify([config(null), agentProcess(true, null)])).not.toMatch(/selinuxLabel|mountLabel/);
 });
 
