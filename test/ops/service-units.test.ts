@@ -36,7 +36,9 @@ test.each(unprivileged)('%s has few rights on the machine, by the measure of sys
 test('the processes without rights have the same restrictions', () => {
   const restrictions = (unit: string) => {
     const [, after] = read(unit).split('# Rights.');
-    return after!.split('\n').filter((line) => !/^(Ambient|CapabilityBounding|# setpriv|SystemCallFilter=capset)/.test(line));
+    return after!
+      .split('\n')
+      .filter((line) => !/^(Ambient|CapabilityBounding|# setpriv|SystemCallFilter=capset)/.test(line));
   };
   const [first, ...others] = unprivileged.map(restrictions);
   expect(first!.length).toBeGreaterThan(20);
