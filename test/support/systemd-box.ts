@@ -181,6 +181,10 @@ export class SystemdBox {
         : `mkdir ${place}; mount -t cgroup -o ${options} box ${place}`;
     });
     const joins = hierarchies.map((hierarchy) => `echo 0 > ${hierarchy}/${this.#group}/cgroup.procs`);
+    // In a container, systemd reads the options of the kernel's command line from its own. Without the last one it mounts
+    // version 2 beside version 1.
+    const options = ['--show-status=no', '--log-target=journal'];
+    if (version === 1) options.push('systemd.legacy_systemd_cgroup_controller=1');
     // A shell in the group, whose control group namespace begins there.
     return `${joins.join('\n')}
 exec unshare --cgroup sh -ec '
@@ -201,7 +205,7 @@ mount -t tmpfs tmpfs "$root"/tmp
 cd "$root"
 pivot_root . .
 umount -l .
-exec env -i container=box PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --show-status=no --log-target=journal
+exec env -i container=box PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd ${options.join(' ')}
 '`;
   }
 }
