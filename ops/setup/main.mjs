@@ -51,7 +51,7 @@ const stepsInClone = {
   test: () => testSteps('test'),
   faults: () => testSteps('faults'),
   kubernetes: () => [...testSteps('kubernetes'), kubernetes()],
-  release: () => [npmPackages(root), debianPackages('start')],
+  release: () => [npmPackages(root), debianPackages('host')],
 };
 
 /**
