@@ -22,7 +22,8 @@ export async function writeBillOfMaterials(
     ...['--override-default-catalogers', 'image'],
     ...['--source-name', name, '--source-version', version, '--base-path', folder, '--quiet'],
   ];
-  await run(syft, words, { env: { ...process.env, SYFT_CHECK_FOR_APP_UPDATE: 'false' }, maxBuffer: 16 << 20 });
+  const settings = { SYFT_CHECK_FOR_APP_UPDATE: 'false', SYFT_FILE_METADATA_SELECTION: 'none' };
+  await run(syft, words, { env: { ...process.env, ...settings }, maxBuffer: 16 << 20 });
   const document = JSON.parse(fs.readFileSync(file, 'utf8'));
   // syft takes the clock and a random number, so that two documents of the same parts would differ.
   document.metadata.timestamp = new Date(seconds * 1000).toISOString();

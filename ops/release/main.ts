@@ -45,16 +45,16 @@ const { temporal, registry, syft } = await buildPrograms();
 fs.cpSync(registry.folder, path.join(tree, 'bin'), { recursive: true });
 fs.cpSync(temporal.folder, path.join(work, temporal.name), { recursive: true });
 
+report('listing the parts');
+const listing = { syft: path.join(syft.folder, 'syft'), version, seconds };
+await writeBillOfMaterials(work, path.join(out, `${name}.cdx.json`), { ...listing, name: 'sandbox-platform' });
+
 report('making the base image');
 const baseImage = path.join(work, 'base-image');
 await makeFromPackages(baseImage, [], () => {}, undefined);
-
-report('listing the parts');
-const parts = path.join(out, `${name}.cdx.json`);
-await writeBillOfMaterials(work, parts, {
-  syft: path.join(syft.folder, 'syft'),
-  ...{ name: 'sandbox-platform', version, seconds },
-});
+// syft names Debian's packages completely only if they are those of the whole folder.
+const ofBaseImage = path.join(out, `${name}.base-image.cdx.json`);
+await writeBillOfMaterials(baseImage, ofBaseImage, { ...listing, name: 'sandbox-platform-base-image' });
 
 report('packing');
 const archives = path.join(tree, 'archives');

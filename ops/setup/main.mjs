@@ -53,7 +53,7 @@ const stepsInClone = {
   machines: () => testSteps('machines'),
   faults: () => testSteps('faults'),
   kubernetes: () => [...testSteps('kubernetes'), kubernetes()],
-  release: () => [npmPackages(root), systemPackages('start')],
+  release: () => [npmPackages(root), systemPackages('host')],
 };
 
 /**

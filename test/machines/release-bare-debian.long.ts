@@ -91,7 +91,7 @@ test(
     try {
       const again = await makeRelease(root, 'elsewhere/again', env);
       const sums = fs.readFileSync(path.join(made, 'SHA256SUMS'), 'utf8');
-      expect(sums.split('\n')).toHaveLength(7);
+      expect(sums.split('\n')).toHaveLength(8);
       expect(fs.readFileSync(path.join(again, 'SHA256SUMS'), 'utf8')).toBe(sums);
       fs.rmSync(again, { recursive: true });
     } finally {
