@@ -43,6 +43,9 @@ export class ProgramError extends Error {
   override name = 'ProgramError';
 }
 
+/** A start takes a second. On a slow, busy or emulated machine it takes a minute or more. */
+const startMs = 180_000;
+
 /**
  * A program that ends with the process that started it: the kernel sends it a signal when this process dies
  * (PR_SET_PDEATHSIG), even after a SIGKILL. It has a session of its own, so that Ctrl-C on the terminal only reaches
@@ -95,7 +98,7 @@ export class ChildProgram {
    * stopped.
    * @throws {ProgramError} when it ends first, the time is over, or everything is being stopped
    */
-  async whenReady<Answer>(ask: () => Promise<Answer>, timeoutMs = 60_000): Promise<Answer> {
+  async whenReady<Answer>(ask: () => Promise<Answer>, timeoutMs = startMs): Promise<Answer> {
     const over = new AbortController();
     let lastRefusal: unknown;
     const answered = async () => {
