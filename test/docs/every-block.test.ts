@@ -54,7 +54,6 @@ const notRun = [
   'docs/kubernetes.md: kubectl exec deployment/platform-api -- node ops/operator/admin.ts create-api-key',
   'docs/kubernetes.md: kubectl taint nodes NODE node.kubernetes.io/out-of-service=nodeshutdown:NoExecute',
   'docs/kubernetes.md: sandboxes:',
-  'docs/machines.md: node ops/setup/list-packages.mjs host fedora',
   'docs/operations.md: npm run admin -- backup --to /backups/monday',
   'docs/operations.md: prometheus --config.file ops/monitoring/prometheus.yml',
   'docs/production.md: docker compose exec api node ops/operator/admin.ts create-api-key',
