@@ -25,7 +25,8 @@ export async function writeBillOfMaterials(
   const settings = { SYFT_CHECK_FOR_APP_UPDATE: 'false', SYFT_FILE_METADATA_SELECTION: 'none' };
   await run(syft, words, { env: { ...process.env, ...settings }, maxBuffer: 16 << 20 });
   const document = JSON.parse(fs.readFileSync(file, 'utf8'));
-  // syft takes the clock and a random number, so that two documents of the same parts would differ.
+  // syft takes the clock, the folder's path and a random number, so that two documents of the same parts would differ.
+  document.metadata.component['bom-ref'] = `${name}@${version}`;
   document.metadata.timestamp = new Date(seconds * 1000).toISOString();
   delete document.serialNumber;
   document.serialNumber = `urn:uuid:${uuidOf(JSON.stringify(document))}`;

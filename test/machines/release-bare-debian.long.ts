@@ -148,9 +148,9 @@ test(
     const before = machine.client(dataDir);
     const running = await before.createSandbox({ name: 'running', timeout: 3600 });
     const paused = await before.createSandbox({ name: 'paused', timeout: 3600 });
-    const note = 'echo written before > /root/note; cut -d" " -f22 /proc/1/stat';
-    const identity = await output(running, note);
-    await output(paused, note);
+    const begin = 'echo written before > /root/note; nohup sleep 86400 > /dev/null 2>&1 & echo $!';
+    const pids = new Map<SandboxView, string>();
+    for (const sandbox of [running, paused]) pids.set(sandbox, (await output(sandbox, begin)).trim());
     expect((await before.request('POST', `/v1/sandboxes/${paused.sandbox_id}/pause`)).status).toBe(200);
     await machine.stop();
 
@@ -159,8 +159,10 @@ test(
     expect((await before.sandbox(running.sandbox_id)).status).toBe('running');
     expect((await before.sandbox(paused.sandbox_id)).status).toBe('paused');
     expect((await before.request('POST', `/v1/sandboxes/${paused.sandbox_id}/resume`)).status).toBe(200);
-    for (const sandbox of [running, paused]) expect(await output(sandbox, 'cat /root/note')).toBe('written before\n');
-    expect(await output(running, note)).toBe(identity);
+    for (const [sandbox, pid] of pids) {
+      const seen = `cat /root/note; tr '\\0' ' ' < /proc/${pid}/cmdline`;
+      expect(await output(sandbox, seen)).toBe('written before\nsleep 86400 ');
+    }
     const created = await before.createSandbox({ name: 'after', timeout: 3600 });
     expect(await output(created, 'echo new')).toBe('new\n');
     for (const { sandbox_id } of [running, paused, created]) await before.deleteSandbox(sandbox_id);
