@@ -45,8 +45,8 @@ export async function passOtherFirewalls(prefix: string): Promise<OtherFirewalls
 }
 
 /**
- * Chains of nftables that an operator wrote, and that drop what they do not know. Nobody but the operator can say where a
- * rule belongs in them.
+ * Chains of nftables that an operator wrote, and that drop what they do not know. Only the operator knows where a rule
+ * belongs in them.
  * @returns what to do, one line for each chain
  */
 export async function droppingChains(prefix: string): Promise<string[]> {
