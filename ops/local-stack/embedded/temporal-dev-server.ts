@@ -45,7 +45,9 @@ export async function startTemporalDevServer(options: {
     stopTimeoutMs: 15_000,
   });
   const address = `127.0.0.1:${options.port}`;
-  const connection = await program.whenReady(() => Connection.connect({ address, connectTimeout: 1000 }));
+  // `whenReady` repeats requests. A repetition by the client would come after the connection is closed, and end this process.
+  const settings = { address, connectTimeout: 1000, interceptors: [] };
+  const connection = await program.whenReady(() => Connection.connect(settings));
   try {
     await program.whenReady(() => ensureNamespace(connection, options.namespace));
   } finally {
