@@ -99,10 +99,9 @@ export class Cgroups {
     for (const folder of this.#ownShimFolders()) await mkdir(folder, { recursive: true });
     if (this.version === 2) {
       const root = this.#tree.roots[0]!;
-      await shareControllers(root, '+cpu +memory +pids').catch(async (error: NodeJS.ErrnoException) => {
+      await shareControllers(root, '+cpu +memory +pids').catch((error: NodeJS.ErrnoException) => {
         if (error.code !== 'EBUSY') throw error;
-        await leaveGroup(root);
-        await shareControllers(root, '+cpu +memory +pids');
+        return leaveGroup(root);
       });
       for (const folder of [root, path.join(root, this.parent)]) {
         await shareControllers(folder, '+cpu +memory +pids');

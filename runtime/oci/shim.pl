@@ -21,7 +21,7 @@ my %arg = map { split /=/, $_, 2 } @ARGV;
 my $staging = '/mnt';
 my ($rdonly, $nosuid, $nodev, $noexec, $private) = (1, 2, 4, 8, 1 << 18);
 my ($at_fdcwd, $cloexec, $tail_bytes, $slice_ns, $starter_seconds) = (-100, 02000000, 8192, 200_000, 30);
-# With SELinux, everything that the sandbox or its runtime sees here has this context, whatever the files on the host have.
+# The SELinux context of every file that the sandbox sees. It replaces the contexts that the files have on the host.
 my @context = $arg{filesContext} ? (context => $arg{filesContext}) : ();
 my ($folder) = $0 =~ m{^(.*)/};
 require "$folder/$_" for qw(../mounts/kernel.pl file-systems.pl);
