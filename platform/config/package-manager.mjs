@@ -10,7 +10,7 @@ import { isInstalled } from './programs.mjs';
  * @typedef {object} PackageManager
  * @property {import('./programs.mjs').Family} family
  * @property {string} program
- * @property {string[] | null} refresh its arguments that read the lists of packages; null: `install` does so when needed
+ * @property {string[]} [refresh] its arguments that read the lists of packages; absent: `install` does so when needed
  * @property {string[]} install its arguments before the names of packages
  * @property {string} [hint] what to do when it fails
  */
@@ -26,20 +26,17 @@ const managers = [
   {
     family: 'fedora',
     program: 'dnf',
-    refresh: null,
     install: ['install', '--assumeyes', '--setopt=install_weak_deps=False'],
   },
   {
     family: 'suse',
     program: 'zypper',
-    refresh: null,
     install: ['--non-interactive', 'install', '--no-recommends'],
   },
   {
     family: 'arch',
     program: 'pacman',
     // Arch supports no packages that are newer than the rest of the system, so the lists stay those of the last upgrade.
-    refresh: null,
     install: ['--sync', '--needed', '--noconfirm'],
     hint: 'If pacman finds no database or no file of a package, upgrade the system first: pacman --sync --refresh --sysupgrade',
   },
