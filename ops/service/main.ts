@@ -145,6 +145,7 @@ async function uninstall(machine: Machine, purge: boolean): Promise<void> {
     machine.systemctl('disable', ...units);
   }
   for (const unit of units) fs.rmSync(path.join(machine.units, unit), { force: true });
+  say(`Removing the files of the platform${purge ? ', its data, caches and settings' : ''}`);
   fs.rmSync(machine.programs, { recursive: true, force: true });
   const kept = [machine.settings, machine.data, machine.cache];
   if (purge) {

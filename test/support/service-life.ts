@@ -87,7 +87,7 @@ export function testService(open: () => Promise<{ machine: SystemdMachine; proje
 
     const log = await run('journalctl --unit sandbox-platform --output cat');
     for (const part of ['api', 'gateway', 'worker', 'host']) expect(log).toMatch(new RegExp(`^${part}: ready`, 'm'));
-    expect(log).toMatch(/^api: request \{"client_request_id".*"path":"\/v1\/sandboxes"/m);
+    expect(log).toMatch(/^api: request \{"request_id".*"path":"\/v1\/sandboxes"/m);
     const apiKey = await run(`. ${dataEnv}; echo $PLATFORM_API_KEY`);
     expect(apiKey.length).toBeGreaterThan(20);
     expect(log).not.toContain(apiKey);

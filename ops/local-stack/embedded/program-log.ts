@@ -1,12 +1,13 @@
 import fs from 'node:fs';
 import path from 'node:path';
-import { createInterface } from 'node:readline';
 import type { Readable } from 'node:stream';
 import type { DestinationStream } from 'pino';
 import { logDestination } from '../../../platform/config/log-destination.ts';
 import { RotatingLog } from './rotating-log.ts';
 
 const tailCharacters = 2000;
+/** The journal itself divides lines longer than 48 KiB (`LineMax=` in journald.conf(5)). */
+const lineCharacters = 48 << 10;
 
 /** Where the output of a program goes. */
 export interface ProgramLog {
@@ -52,10 +53,23 @@ class LogInJournal implements ProgramLog {
   }
 
   follow(output: Readable): void {
-    createInterface(output).on('line', (line) => {
-      this.#tail = `${this.#tail}${line}\n`.slice(-tailCharacters);
-      this.#journal.write(`${line}\n`);
+    let rest = '';
+    output.setEncoding('utf8').on('data', (text: string) => {
+      const lines = `${rest}${text}`.split('\n');
+      rest = lines.pop()!;
+      for (const line of lines) this.#write(line);
+      if (rest.length < lineCharacters) return;
+      this.#write(rest);
+      rest = '';
     });
+    output.on('end', () => {
+      if (rest) this.#write(rest);
+    });
+  }
+
+  #write(line: string): void {
+    this.#tail = `${this.#tail}${line}\n`.slice(-tailCharacters);
+    this.#journal.write(`${line}\n`);
   }
 
   close(): void {}

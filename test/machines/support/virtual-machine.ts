@@ -6,6 +6,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { freePort } from '../../support/free-port.ts';
 import { until } from '../../support/until.ts';
+import { emulator } from './emulator.ts';
 import type { MachineImage } from './machine-image.ts';
 
 const run = promisify(execFile);
@@ -53,17 +54,9 @@ export class VirtualMachine {
       await run('ssh-keygen', ['-q', '-t', 'ed25519', '-N', '', '-f', machine.#file('key')]);
       await machine.#makeFilesDisk();
       // Its own disk holds what it writes, on top of the image.
-      await run('qemu-img', [
-        'create',
-        '-q',
-        '-f',
-        'qcow2',
-        '-b',
-        options.image.disk,
-        '-F',
-        'raw',
-        machine.#file('root'),
-      ]);
+      const [command, ...words] = await emulator(options.image.architecture);
+      const create = ['create', '-q', '-f', 'qcow2', '-b', options.image.disk, '-F', 'raw', machine.#file('root')];
+      await run(command!, [...words, 'qemu-img', ...create]);
       await machine.#start();
     } catch (error) {
       await machine.close();
@@ -156,7 +149,8 @@ export class VirtualMachine {
       ...['-device', 'virtio-rng-pci', '-display', 'none', '-serial', `file:${this.#file('console')}`, '-no-reboot'],
     ];
     // It ends with the test.
-    const qemu = spawn('setpriv', ['--pdeathsig', 'KILL', machine.program, ...args], {
+    const program = [...(await emulator(image.architecture)), machine.program];
+    const qemu = spawn('setpriv', ['--pdeathsig', 'KILL', ...program, ...args], {
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     this.#qemu = qemu;

@@ -1,10 +1,10 @@
 import { ChildProgram } from '../../../ops/local-stack/embedded/child-program.ts';
 
-/** Runs a program whose output goes to the journal, and prints the end of that output to standard error. */
+/** Runs a shell script whose output goes to the journal, and prints the end of that output to standard error. */
 const part = await ChildProgram.start({
   name: 'part',
   command: 'sh',
-  args: ['-c', `echo '{"level":40,"msg":"odd","step":1}'; sleep 0.1; echo plain >&2`],
+  args: ['-c', process.argv[2]!],
   home: { logDir: null },
 });
 await part.ended;
