@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { boundedFetch } from '../../platform/config/bounded-fetch.ts';
 import { runContained } from '../process/contained.ts';
 import {
   type BaseImageOptions,
@@ -18,7 +20,12 @@ import {
   rootfsPath,
   type UnpackedImage,
 } from './image-cache.ts';
-import { type InterpreterRecipe, interpreterDigest, readInterpreterRecipe } from './interpreter-recipe.ts';
+import {
+  type InterpreterRecipe,
+  interpreterDigest,
+  type NpmVersion,
+  readInterpreterRecipe,
+} from './interpreter-recipe.ts';
 
 export interface CodeInterpreterImageOptions extends BaseImageOptions {
   /** The folder of the recipe. `interpreter-recipe.ts` describes its files. */
@@ -27,6 +34,8 @@ export interface CodeInterpreterImageOptions extends BaseImageOptions {
 
 /** The path of the platform's Node in every sandbox. */
 const nodeInSandbox = '/.platform/bin/node';
+/** npm itself has 3 MB. */
+const fetchNpm = boundedFetch({ timeoutMs: 120_000, maxReplyBytes: 32e6 });
 const enterTree = path.join(import.meta.dirname, 'enter-tree.pl');
 
 type Progress = (message: string, fraction: number) => void;
@@ -34,7 +43,7 @@ type Progress = (message: string, fraction: number) => void;
 /**
  * The image of a built-in template for code: the base image with the additions of the recipe, the platform's Node as
  * `node`, and npm. It is made on first use from the package indexes of this machine, and later taken from the cache.
- * Many processes may call this at the same time. Needs root, setpriv(1), unshare(1) and npm.
+ * Many processes may call this at the same time. Needs root, setpriv(1) and unshare(1).
  * @throws {ImageBuildError} with the failed step; the cause has the output of the program
  */
 export async function ensureCodeInterpreterImage(options: CodeInterpreterImageOptions): Promise<UnpackedImage> {
@@ -128,17 +137,28 @@ async function runRecipe(
   await rm(folder, { recursive: true });
 }
 
-async function installNode(rootfs: string, npm: string, signal: AbortSignal | undefined): Promise<void> {
-  const modules = path.join(rootfs, 'usr/local/lib/node_modules');
+/** Without the npm of this machine: a release runs on machines that have none. */
+async function installNode(rootfs: string, npm: NpmVersion, signal: AbortSignal | undefined): Promise<void> {
+  const folder = path.join(rootfs, 'usr/local/lib/node_modules/npm');
   const bin = path.join(rootfs, 'usr/local/bin');
-  await mkdir(path.join(modules, 'npm'), { recursive: true });
+  await mkdir(folder, { recursive: true });
   await symlink(nodeInSandbox, path.join(bin, 'node'));
-  await runContained('npm', ['pack', '--silent', '--pack-destination', modules, `npm@${npm}`], { signal });
-  const archive = path.join(modules, `npm-${npm}.tgz`);
-  const unpack = ['-xzf', archive, '-C', path.join(modules, 'npm'), '--strip-components=1', '--no-same-owner'];
-  await runContained('tar', unpack, { signal });
+  const archive = path.join(rootfs, 'npm.tgz');
+  await writeFile(archive, await downloadNpm(npm, signal));
+  await runContained('tar', ['-xzf', archive, '-C', folder, '--strip-components=1', '--no-same-owner'], { signal });
   await rm(archive);
   for (const name of ['npm', 'npx']) {
     await symlink(`../lib/node_modules/npm/bin/${name}-cli.js`, path.join(bin, name));
   }
+}
+
+async function downloadNpm({ version, integrity }: NpmVersion, signal: AbortSignal | undefined): Promise<Buffer> {
+  const registry = process.env.npm_config_registry ?? process.env.NPM_CONFIG_REGISTRY ?? 'https://registry.npmjs.org';
+  const url = `${registry.replace(/\/$/, '')}/npm/-/npm-${version}.tgz`;
+  const reply = await fetchNpm(url, { signal: signal ?? null });
+  if (reply.status !== 200) throw new Error(`${url} was answered with ${reply.status}`);
+  const archive = Buffer.from(await reply.arrayBuffer());
+  const found = `sha512-${createHash('sha512').update(archive).digest('base64')}`;
+  if (found !== integrity) throw new Error(`${url} has other bytes than ${integrity}`);
+  return archive;
 }

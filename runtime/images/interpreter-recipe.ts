@@ -3,6 +3,12 @@ import { existsSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 
+/** A package of npm in a registry, with its digest as registries write it: `sha512-<base64>`. */
+export interface NpmVersion {
+  version: string;
+  integrity: string;
+}
+
 /** The additions of a code interpreter's image to the base image, as read from its folder. */
 export interface InterpreterRecipe {
   /** The name of the template. */
@@ -16,8 +22,8 @@ export interface InterpreterRecipe {
   requirements: string;
   /** The file `finish.sh`. It runs in the tree after the packages are installed. */
   finish: string;
-  /** The file `npm-version`. */
-  npm: string;
+  /** The file `npm-version`: both, with a space between them. */
+  npm: NpmVersion;
 }
 
 /**
@@ -32,8 +38,9 @@ export async function readInterpreterRecipe(folder: string): Promise<Interpreter
   const words = async (name: string) => (await text(name)).replaceAll(/#.*$/gm, '').split(/\s+/).filter(Boolean);
   const [extended] = await words('extends');
   const below = extended ? await readInterpreterRecipe(path.join(folder, '..', extended)) : null;
-  const npm = (await text('npm-version')).trim() || below?.npm;
-  if (!npm) throw new Error(`the recipe in ${folder} names no version of npm`);
+  const [version, integrity] = await words('npm-version');
+  const npm = version && integrity ? { version, integrity } : below?.npm;
+  if (!npm) throw new Error(`the recipe in ${folder} names no version of npm with its digest`);
   return {
     name: path.basename(folder),
     packages: [...(below?.packages ?? []), ...(await words('packages'))],

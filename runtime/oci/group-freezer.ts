@@ -1,9 +1,16 @@
 import { existsSync, readFileSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { uninterruptibleWait } from '../process/process-identity.ts';
 import { until } from '../process/until.ts';
-import { type CgroupTree, ignoreGoneGroup, ignoreGoneProcess, isGoneGroup, readPids } from './cgroup-tree.ts';
+import {
+  type CgroupTree,
+  ignoreGoneGroup,
+  ignoreGoneProcess,
+  isGoneGroup,
+  readPids,
+  removeGroup,
+} from './cgroup-tree.ts';
 import type { DiskRateLimits } from './disk-rates.ts';
 import type { StorageGroups } from './storage-groups.ts';
 
@@ -11,7 +18,9 @@ import type { StorageGroups } from './storage-groups.ts';
  * The maximum number of rounds that move processes. A process may fork during a move, and each round leaves fewer that
  * can.
  */
-const gatherRounds = 100;
+const moveRounds = 100;
+/** On version 2, the group inside an instance that is frozen before the rest of the instance. It exists only meanwhile. */
+const clientsGroup = 'clients';
 
 /** Freezes and thaws instances, and the processes of their buckets. */
 export class GroupFreezer {
@@ -32,7 +41,7 @@ export class GroupFreezer {
   /**
    * Freezes every process of an instance.
    * @param servers processes of the instance on which others may wait. A waiting process cannot be frozen, so these
-   * servers are frozen last. Version 2 cannot order the processes.
+   * servers are frozen last.
    * @param signal ends the wait for the kernel
    * @returns false when the kernel did not freeze all of them in time; then they run again
    */
@@ -56,43 +65,78 @@ export class GroupFreezer {
     servers: readonly number[],
     signal: AbortSignal | undefined,
   ): Promise<boolean> {
-    const ordered = this.#tree.version === 1 && servers.length > 0;
-    const isDone = () => this.isFrozen(instance) || signal?.aborted === true;
-    const frozen = async () => (await until(isDone, { timeoutSeconds, everyMs: 2 })) && this.isFrozen(instance);
-    if (ordered) await this.#moveIn('freezer', '', servers);
-    await writeFile(this.stateFile(instance), this.#tree.version === 2 ? '1' : 'FROZEN');
-    let done = await frozen();
-    if (!done) await this.thaw(instance);
-    if (ordered) {
+    const isDone = (group: string) => this.isFrozen(group) || signal?.aborted === true;
+    const frozen = async (group: string) =>
+      (await until(() => isDone(group), { timeoutSeconds, everyMs: 2 })) && this.isFrozen(group);
+    const freezeGroup = async (group: string) => {
+      await writeFile(this.stateFile(group), this.#tree.version === 2 ? '1' : 'FROZEN');
+      return frozen(group);
+    };
+    let done: boolean;
+    if (servers.length === 0) done = await freezeGroup(instance);
+    else if (this.#tree.version === 2) {
+      const clients = path.join(instance, clientsGroup);
+      await mkdir(this.#folder(clients), { recursive: true });
+      await this.#moveAll(instance, clients, servers);
+      done = (await freezeGroup(clients)) && (await freezeGroup(instance));
+      if (done) await this.#dissolveClients(instance);
+    } else {
+      await this.#moveIn('', servers);
+      done = await freezeGroup(instance);
+      if (!done) await this.thaw(instance);
       await this.#gather(instance);
-      done &&= await frozen();
+      done &&= await frozen(instance);
     }
     done &&= await this.#freezeStorage(instance, timeoutSeconds);
     if (!done) await this.thaw(instance);
     return done;
   }
 
-  /** Moves processes back that were moved out of the freezer, together with their new children. */
+  /** Moves processes back that were moved out of the freezer of version 1, together with their new children. */
   async #gather(instance: string): Promise<void> {
-    const inside = path.join(path.dirname(this.stateFile(instance)), 'cgroup.procs');
-    for (let round = 0; round < gatherRounds; round += 1) {
-      const there = new Set((await readFile(inside, 'latin1')).split('\n').filter(Boolean).map(Number));
-      const outside = (await readPids(this.#tree.file('pids', instance, 'cgroup.procs'))).filter(
-        (pid) => !there.has(pid),
-      );
+    for (let round = 0; round < moveRounds; round += 1) {
+      const there = new Set(await readPids(path.join(this.#folder(instance), 'cgroup.procs')));
+      const all = await readPids(this.#tree.file('pids', instance, 'cgroup.procs'));
+      const outside = all.filter((pid) => !there.has(pid));
       if (outside.length === 0) return;
-      await this.#moveIn('freezer', instance, outside);
+      await this.#moveIn(instance, outside);
     }
   }
 
-  async #moveIn(controller: string, instance: string, pids: readonly number[]): Promise<void> {
-    const file = this.#tree.file(controller, instance, 'cgroup.procs');
+  /** Removes the inner group. Its processes stay frozen if the instance is frozen. */
+  async #dissolveClients(instance: string): Promise<void> {
+    const clients = path.join(instance, clientsGroup);
+    if (this.#tree.version === 1 || !existsSync(this.#folder(clients))) return;
+    await this.#setFrozen(clients, false);
+    await this.#moveAll(clients, instance);
+    await removeGroup(this.#folder(clients));
+  }
+
+  async #moveAll(from: string, to: string, except: readonly number[] = []): Promise<void> {
+    for (let round = 0; round < moveRounds; round += 1) {
+      const pids = await readPids(path.join(this.#folder(from), 'cgroup.procs'));
+      const others = pids.filter((pid) => !except.includes(pid));
+      if (others.length === 0) return;
+      await this.#moveIn(to, others);
+    }
+  }
+
+  /** On version 1, only the freezer changes. */
+  async #moveIn(group: string, pids: readonly number[]): Promise<void> {
+    const file = path.join(this.#folder(group), 'cgroup.procs');
     for (const pid of pids) await writeFile(file, String(pid)).catch(ignoreGoneProcess);
+  }
+
+  /** The folder of a group in the hierarchy of the freezer. */
+  #folder(group: string): string {
+    return path.dirname(this.stateFile(group));
   }
 
   async thaw(instance: string): Promise<void> {
     await this.thawStorage(instance);
     await this.#setFrozen(instance, false);
+    // There is one after a pause that failed, or whose worker died.
+    await this.#dissolveClients(instance);
   }
 
   isFrozen(instance: string): boolean {
@@ -139,15 +183,25 @@ export class GroupFreezer {
     return { file: this.stateFile(''), text: this.#tree.version === 2 ? '1' : 'FROZEN' };
   }
 
-  /** Whether a freeze was requested. A process in a system call freezes when the call ends. */
   get isFenced(): boolean {
-    const file = this.#tree.version === 2 ? 'cgroup.freeze' : 'freezer.self_freezing';
-    try {
-      return readFileSync(this.#tree.file('freezer', '', file), 'latin1').trim() === '1';
-    } catch (error) {
-      if (isGoneGroup(error)) return false;
-      throw error;
-    }
+    return this.isRequested('');
+  }
+
+  /**
+   * Whether a freeze of an instance was requested. Not all of its processes need be frozen: one in a system call freezes
+   * when the call ends, and with version 2 one that was killed runs until it has ended.
+   */
+  isRequested(instance: string): boolean {
+    const isSet = (group: string, file: string) => {
+      try {
+        return readFileSync(this.#tree.file('freezer', group, file), 'latin1').trim() === '1';
+      } catch (error) {
+        if (isGoneGroup(error)) return false;
+        throw error;
+      }
+    };
+    if (this.#tree.version === 1) return isSet(instance, 'freezer.self_freezing');
+    return [instance, path.join(instance, clientsGroup)].some((group) => isSet(group, 'cgroup.freeze'));
   }
 
   /** Freezes every process of an instance, and returns before all of them are frozen. */

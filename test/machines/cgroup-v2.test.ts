@@ -4,7 +4,7 @@ import { copyProject, runTests } from './support/project-files.ts';
 import { VirtualMachine } from './support/virtual-machine.ts';
 
 /** Tests of the driver whose result depends on the version of control groups, and that are short. */
-const files = ['sandbox-life', 'sandbox-end', 'fence', 'warm-pool', 'disk-rates'].map(
+const files = ['sandbox-life', 'sandbox-end', 'fence', 'warm-pool', 'disk-rates', 'direct-mounts'].map(
   (name) => `test/runtime/${name}.test.ts`,
 );
 const names = [
@@ -13,6 +13,7 @@ const names = [
   'a renewal starts a guard only if none runs',
   'a claim takes a frozen member and gives it the name, limits and network of the sandbox',
   'reads and writes its disk at most at its rates',
+  'a pause while files are being written keeps the mount',
 ];
 
 test('the driver runs sandboxes on a machine with cgroup v2 alone', async () => {

@@ -56,13 +56,7 @@ function copyOfLastRelease(): { source: string; lastVersion: string } {
   inCopy('checkout', '--quiet', commit);
   if (tag) return { source, lastVersion: tag.slice(1) };
   const lastVersion = '0.0.9';
-  for (const file of ['package.json', 'package-lock.json']) {
-    const text = fs.readFileSync(path.join(source, file), 'utf8');
-    fs.writeFileSync(
-      path.join(source, file),
-      text.replaceAll(`"version": "${version}"`, `"version": "${lastVersion}"`),
-    );
-  }
+  execFileSync('npm', ['version', lastVersion, '--no-git-tag-version'], { cwd: source });
   const author = ['-c', 'user.name=test', '-c', 'user.email=test@example.com'];
   inCopy(...author, 'commit', '--quiet', '--all', '--message', `Version ${lastVersion}`);
   return { source, lastVersion };

@@ -1,4 +1,5 @@
 import { execFileSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   mkdirSync,
@@ -9,6 +10,8 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import http from 'node:http';
+import type { AddressInfo } from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import type { HostImageState } from '../../runtime/host-driver.ts';
@@ -134,6 +137,22 @@ test('a failure reaches all waiting callers, names the step, and leaves nothing 
   expect(JSON.stringify(states)).not.toContain('the reason');
   expect(log.at(-1)).toContain('could not be made');
   expect(folders()).toEqual([]);
+}, 300_000);
+
+test('npm from a registry with other bytes than those of the recipe fails the build', async () => {
+  const registry = http.createServer((_request, reply) => reply.end('other bytes')).listen(0, '127.0.0.1');
+  await once(registry, 'listening');
+  process.env.npm_config_registry = `http://127.0.0.1:${(registry.address() as AddressInfo).port}/`;
+  try {
+    await expect(open(recipe('true')).images.get(image, never)).rejects.toMatchObject({
+      message: 'The image of the template tried could not be made (installing npm)',
+      cause: { message: expect.stringMatching(/\/npm\/-\/npm-[\d.]+\.tgz has other bytes than sha512-/) },
+    });
+    expect(folders()).toEqual([]);
+  } finally {
+    delete process.env.npm_config_registry;
+    registry.close();
+  }
 }, 300_000);
 
 test('a caller that stops waiting does not end the build; the end of the host ends it with all its processes', async () => {

@@ -48,9 +48,9 @@ async function s3fsPids(): Promise<number[]> {
 const readStatus = (pid: number, name: string) =>
   new RegExp(`^${name}:\\s+(.*)$`, 'm').exec(readFileSync(`/proc/${pid}/status`, 'latin1'))?.[1];
 
-/** The control group of a process in the hierarchy of a controller. */
+/** The control group of a process in the hierarchy of a controller, or in the only one. */
 function readGroup(pid: number, controller: string): string {
-  const lines = readFileSync(`/proc/${pid}/cgroup`, 'latin1').split('\n');
+  const lines = readFileSync(`/proc/${pid}/cgroup`, 'latin1').trim().split('\n');
   const line = lines.find((each) => each.split(':')[1]!.split(',').includes(controller)) ?? lines[0]!;
   return line.split(':').slice(2).join(':');
 }

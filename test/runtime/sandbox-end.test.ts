@@ -79,7 +79,7 @@ test('a requested end is not reported', async () => {
 
 test('the failure of a start includes its last output', async () => {
   const spec = host.spec({
-    command: { entrypoint: ['/bin/sh', '-c'], cmd: ['echo going; sleep 0.3; kill -9 $PPID'] },
+    command: { entrypoint: ['/bin/sh', '-c'], cmd: ['echo going; sleep 2; kill -9 $PPID'] },
     readyProbe: {
       type: 'tcpSocket',
       port: 1,
@@ -258,6 +258,18 @@ test('a sandbox that cannot be frozen in time continues to run', async () => {
   await restart();
   await host.driver.pause(spec.sandboxId);
   expect((await host.driver.inspect(spec.sandboxId)).state).toBe('paused');
+});
+
+test('a resume thaws a sandbox that was not frozen completely', async () => {
+  const { spec, place } = await created();
+  const { asked, letGo } = await hangMount((await pids()).init);
+  await shell(place, spec, 'ls /mnt &');
+  await asked;
+  await host.driver.halt(spec.sandboxId);
+  expect((await host.driver.inspect(spec.sandboxId)).state).toBe('running');
+  expect((await host.driver.resume(spec)).from).toBe('thaw');
+  expect((await shell(place, spec, 'echo goes on')).output).toBe('goes on');
+  await letGo();
 });
 
 test('a sandbox whose agent hangs is not resumed, and stays paused', async () => {

@@ -164,9 +164,10 @@ export class SystemdBox {
     for (const hierarchy of hierarchies) {
       const group = path.join(hierarchy, this.#group);
       if (!fs.existsSync(group)) continue;
-      // Processes that have just been killed are still in them for a moment.
-      const remove =
-        'for try in $(seq 100); do find "$1" -depth -type d -exec rmdir {} + 2>/dev/null && exit; sleep 0.1; done';
+      // A paused sandbox ends only after it is thawed. Processes that have just been killed are in a group for a moment.
+      const thaw = 'find "$1" -name freezer.state | while read state; do echo THAWED > "$state"; done';
+      const remove = `for try in $(seq 100); do ${thaw}
+        find "$1" -depth -type d -exec rmdir {} + 2>/dev/null && exit; sleep 0.1; done`;
       execFileSync('sh', ['-c', `${remove}; ls -R "$1" >&2; exit 1`, 'sh', group]);
     }
   }

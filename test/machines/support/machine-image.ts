@@ -29,7 +29,7 @@ export const filesFolder = '/machine';
 const system = ['dbus', 'initramfs-tools', 'kmod', 'openssh-server', 'procps', 'systemd', 'systemd-sysv', 'udev'];
 
 /** Programs of the driver's tests. */
-const tested = ['python3', 'umoci'];
+const tested = ['python3', 'tini', 'umoci'];
 
 /** Shell commands that run in this order, with the new tree as `$1`. */
 const customize = [
