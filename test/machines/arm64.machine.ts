@@ -1,16 +1,22 @@
-import { afterAll, beforeAll, expect, test } from '@jest/globals';
+import { expect, test } from '@jest/globals';
 import { debianImage } from './support/machine-image.ts';
+import { testPlatform } from './support/platform-life.ts';
 import { copyArm64Project, inProject, runTests } from './support/project-files.ts';
 import { VirtualMachine } from './support/virtual-machine.ts';
 
 /** An ARM64 machine. Its set-up makes the agent, the pages, the clients and the image of `base`. */
 let machine: VirtualMachine;
-beforeAll(async () => {
+testPlatform(async () => {
   const image = await debianImage('bookworm', { architecture: 'arm64' });
   machine = await VirtualMachine.boot({ image, fill: copyArm64Project, memoryMb: 6144 });
   await machine.run(`${inProject} node ops/setup/main.mjs --for start`);
+  return machine;
+});
+
+test('the agent serves files, processes and watchers', async () => {
+  const files = ['filesystem', 'process', 'watch'].map((name) => `test/agent/${name}.test.ts`);
+  expect(await runTests(machine, files)).toMatch(/^\d+ passed, 0 failed$/);
 }, 7_200_000);
-afterAll(() => machine?.close());
 
 /** The parts of the driver with numbers of system calls, layouts of structures and sizes of pages. */
 const driver = ['sandbox-life', 'sandbox-walls', 'sandbox-end', 'fence', 'warm-pool', 'mounts', 'odd-images'].map(
@@ -20,14 +26,3 @@ const driver = ['sandbox-life', 'sandbox-walls', 'sandbox-end', 'fence', 'warm-p
 test('the driver runs sandboxes within their walls', async () => {
   expect(await runTests(machine, ['test/runtime/system-calls.test.ts', ...driver])).toMatch(/^\d+ passed, 0 failed$/);
 }, 14_400_000);
-
-test('the agent serves files, processes and watchers', async () => {
-  const files = ['filesystem', 'process', 'watch'].map((name) => `test/agent/${name}.test.ts`);
-  expect(await runTests(machine, files)).toMatch(/^\d+ passed, 0 failed$/);
-}, 7_200_000);
-
-test('the platform runs sandboxes and imports its variant of an image for several architectures', async () => {
-  const files = ['test/e2e/sandboxes/sandbox.test.ts', 'test/e2e/templates/imported-images.test.ts'];
-  const names = ['runs code, keeps files', 'takes its sandboxes over', 'an image for several platforms'];
-  expect(await runTests(machine, files, '-t', names.join('|'))).toMatch(/^\d+ passed, 0 failed$/);
-}, 7_200_000);

@@ -1,5 +1,6 @@
+import { execFileSync } from 'node:child_process';
 import { createHash, randomBytes } from 'node:crypto';
-import { gzipSync } from 'node:zlib';
+import { gunzipSync, gzipSync } from 'node:zlib';
 import { ownArchitecture } from '../../integrations/registry/own-architecture.ts';
 
 export interface PushedBlob {
@@ -24,6 +25,36 @@ export const anyLayer = (size = 1000): PushedBlob => ({
   bytes: gzipSync(randomBytes(size), { level: 0 }),
   mediaType: ociLayer,
 });
+
+/** Pushes a folder as an image of one layer. @returns its digest */
+export async function pushTree(
+  origin: string,
+  path: string,
+  { tree, config = {}, architecture = ownArchitecture }: { tree: string; config?: object; architecture?: string },
+): Promise<string> {
+  const pack = 'tar -C "$1" -c . | gzip -1';
+  const bytes = execFileSync('sh', ['-c', pack, 'sh', tree], { maxBuffer: 1 << 30 });
+  const rootfs = { type: 'layers', diff_ids: [computeDigest(gunzipSync(bytes))] };
+  const image = { layers: [{ bytes, mediaType: ociLayer }], config: { architecture, config, rootfs } };
+  return (await pushImage(origin, path, image)).digest;
+}
+
+/** Pushes an index of images that are in the same repository. */
+export function pushIndex(
+  origin: string,
+  path: string,
+  tag: string,
+  images: readonly [digest: string, architecture: string][],
+): Promise<unknown> {
+  const manifests = images.map(([digest, architecture]) => ({
+    mediaType: ociManifest,
+    digest,
+    size: 1,
+    platform: { os: 'linux', architecture },
+  }));
+  const mediaType = 'application/vnd.oci.image.index.v1+json';
+  return putManifest(origin, path, tag, { schemaVersion: 2, mediaType, manifests } as never);
+}
 
 /**
  * Uploads an image to a registry over its HTTP API without validation, so it may be one that no tool would make.

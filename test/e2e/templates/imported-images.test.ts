@@ -1,18 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import {
-  chmodSync,
-  chownSync,
-  cpSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { chmodSync, chownSync, cpSync, mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from '@jest/globals';
 import { ownArchitecture } from '../../../integrations/registry/own-architecture.ts';
 import type { PlatformClient, SandboxView } from '../../../ops/development/client/platform-client.ts';
@@ -20,7 +9,7 @@ import { ensureBaseImage } from '../../../runtime/images/base-image.ts';
 import { cacheDir } from '../../runtime/local-host.ts';
 import { LoopbackRegistry } from '../../support/loopback-registry.ts';
 import { muslTree } from '../../support/musl-tree.ts';
-import { computeDigest, ociLayer, pushImage, putManifest } from '../../support/pushed-image.ts';
+import { pushIndex, pushTree } from '../../support/pushed-image.ts';
 import { RunningPlatform } from '../../support/running-platform.ts';
 import { until } from '../../support/until.ts';
 
@@ -46,15 +35,8 @@ afterAll(async () => {
   rmSync(folder, { recursive: true, force: true });
 }, 180_000);
 
-/** Pushes a tree of files as an image of one layer. @returns its digest */
-async function push(name: string, tree: string, config: object = {}, architecture = ownArchitecture): Promise<string> {
-  const file = path.join(folder, 'layer.tar.gz');
-  execFileSync('sh', ['-c', 'tar -C "$1" -c . | gzip -1 >"$2"', 'sh', tree, file]);
-  const bytes = readFileSync(file);
-  const rootfs = { type: 'layers', diff_ids: [computeDigest(gunzipSync(bytes))] };
-  const image = { layers: [{ bytes, mediaType: ociLayer }], config: { architecture, config, rootfs } };
-  return (await pushImage(`http://${source.address}`, name, image)).digest;
-}
+const push = (name: string, tree: string, config: object = {}, architecture = ownArchitecture) =>
+  pushTree(`http://${source.address}`, name, { tree, config, architecture });
 
 interface ImportJob {
   job_id: string;
@@ -174,19 +156,12 @@ test('a large image with Python runs Python', async () => {
 test('an image for several platforms runs with this machine’s variant, and one only for others is refused', async () => {
   const tree = path.join(folder, 'static');
   const own = await push('several/own', tree, { Entrypoint: ['/only'] });
-  const mediaType = 'application/vnd.oci.image.index.v1+json';
-  const entry = (digest: string, architecture: string) => ({
-    mediaType: 'application/vnd.oci.image.manifest.v1+json',
-    digest,
-    size: 1,
-    platform: { os: 'linux', architecture },
-  });
   const foreign = ownArchitecture === 'arm64' ? 'amd64' : 'arm64';
   const other = await push('several/own', tree, {}, foreign);
-  const put = (tag: string, manifests: object[]) =>
-    putManifest(`http://${source.address}`, 'several/own', tag, { schemaVersion: 2, mediaType, manifests } as never);
-  await put('both', [entry(other, foreign), entry(own, ownArchitecture)]);
-  await put('others', [entry(other, foreign)]);
+  const index = (tag: string, ...images: [string, string][]) =>
+    pushIndex(`http://${source.address}`, 'several/own', tag, images);
+  await index('both', [other, foreign], [own, ownArchitecture]);
+  await index('others', [other, foreign]);
 
   const sandbox = await createSandbox('several/own:both');
 

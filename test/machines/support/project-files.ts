@@ -14,8 +14,12 @@ const root = path.resolve(import.meta.dirname, '../../..');
 /** Built by set-up, so not in git. */
 const built = ['node_modules', 'agent/dist', 'gateway/pages/dist', 'clients/dist'];
 
-/** A shell's words that go to the project in a machine and set its cache. */
-export const inProject = `cd ${filesFolder}/project && export PLATFORM_CACHE_DIR=${filesFolder}/cache && PATH=$PWD/node_modules/.bin:$PATH &&`;
+/** A shell's words that go to the project in a machine, and set its cache and the folders of its programs. */
+export const inProject = [
+  `cd ${filesFolder}/project`,
+  `export PLATFORM_CACHE_DIR=${filesFolder}/cache`,
+  `PATH=$PWD/node_modules/.bin:${filesFolder}/bin:$PATH &&`,
+].join(' && ');
 
 /**
  * Runs test files in a machine, as `npm test` does.
@@ -62,8 +66,11 @@ async function copyAll(folder: string, copies: readonly Copied[]): Promise<void>
   fs.mkdirSync(path.join(folder, 'project'));
   const sources = 'git ls-files -z | tar --create --null --files-from=- | tar --extract --directory "$1"';
   await run('sh', ['-c', sources, 'sh', path.join(folder, 'project')], { cwd: root });
-  for (const [from, to] of copies) {
+  const { stdout: npm } = await run('sh', ['-c', 'dirname "$(dirname "$(realpath "$(command -v npm)")")"']);
+  for (const [from, to] of [...copies, [npm.trim(), 'npm'] as const]) {
     fs.mkdirSync(path.dirname(path.join(folder, to)), { recursive: true });
     await run('cp', ['--archive', from, path.join(folder, to)]);
   }
+  fs.mkdirSync(path.join(folder, 'bin'));
+  fs.symlinkSync('../npm/bin/npm-cli.js', path.join(folder, 'bin/npm'));
 }
