@@ -8,7 +8,8 @@ import type { Count, FromProcess, ToProcess } from './messages.ts';
 
 const firstRestartDelayMs = 50;
 const maxRestartDelayMs = 1000;
-const readyTimeoutMs = 60_000;
+/** An emulated ARM64 machine needs about a minute. */
+const readyTimeoutMs = 180_000;
 const checkEveryMs = 1000;
 /** After this many checks without a heartbeat a process counts as hung. */
 const maxMissedSigns = 8;
