@@ -68,7 +68,8 @@ async function translate(file: string, profile: object, runtime: OciRuntime, run
       mounts: [{ destination: runtimeMount, type: 'bind', source: runtimeFolder, options: ['bind', 'ro'] }],
       linux: {
         namespaces: ['pid', 'mount', 'network', 'ipc', 'uts'].map((type) => ({ type })),
-        cgroupsPath: '/sandboxes-seccomp',
+        // Of its own, because `crun delete` ends all processes of the group, and several hosts may start at once.
+        cgroupsPath: `/sandboxes-${path.basename(bundle)}`,
         seccomp: profile,
       },
     };

@@ -30,7 +30,8 @@ test('the file cache of a paused sandbox is given back, unless the sandbox has b
   const { anonymous } = paused.memory();
   await until(() => paused.memory().cache < 10 * mib);
   expect(resumed.memory().cache).toBeGreaterThan(50 * mib);
-  expect(paused.memory().anonymous).toBe(anonymous);
+  // The kernel counts in batches, so the figure may move by some pages.
+  expect(Math.abs(paused.memory().anonymous - anonymous)).toBeLessThan(0.5 * mib);
 
   await host.driver.resume(paused.spec);
   const sum = await shell(paused.place, paused.spec, 'cd /root && sha256sum --check sum');
