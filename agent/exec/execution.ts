@@ -32,11 +32,16 @@ export class Execution {
   readonly #process: RunningProcess;
   readonly #deadline: NodeJS.Timeout;
   readonly #onEnd: (end: ExecutionEnd) => void;
-  readonly #startedMs = performance.now();
+  readonly #startedMs: number;
   #killing: Promise<void> | undefined;
 
-  private constructor(request: ExecutionRequest, launched: Launched, onEnd: (end: ExecutionEnd) => void) {
+  private constructor(
+    request: ExecutionRequest,
+    { startedMs, launched }: { startedMs: number; launched: Launched },
+    onEnd: (end: ExecutionEnd) => void,
+  ) {
     this.request = request;
+    this.#startedMs = startedMs;
     this.#onEnd = onEnd;
     this.events = new EventRing(launched.pid);
     this.#process = new RunningProcess(launched, create(ProcessConfigSchema), undefined, 'leader', () => {});
@@ -60,13 +65,15 @@ export class Execution {
     const searchPath = environment.searchPath(env);
     const launch = (command: string) =>
       launchWithPipes({ command, args: ['-c', request.command], env, searchPath, cwd }, { hasInput: true });
+    // The command already runs when the launch returns.
+    const startedMs = performance.now();
     // Small images, such as Alpine's, have no bash.
     const { stdin, ...launched } = await launch('bash').catch((error: NodeJS.ErrnoException) => {
       if (error.code !== 'ENOENT') throw error;
       return launch('sh');
     });
     feed(stdin!, request.stdin);
-    return new Execution(request, launched, onEnd);
+    return new Execution(request, { startedMs, launched }, onEnd);
   }
 
   get hasEnded(): boolean {
