@@ -65,7 +65,7 @@ export async function ensureCodeInterpreterImage(options: CodeInterpreterImageOp
         progress('installing the Python packages', 0.6);
         await runRecipe(rootfs, recipe, `${draft}/recipe`, signal);
         progress('installing npm', 0.95);
-        await installNode(rootfs, recipe.npm, signal);
+        await installNode(rootfs, recipe.npm, `${draft}/npm.tgz`, signal);
         return config;
       } catch (error) {
         if (signal?.aborted) throw error;
@@ -137,13 +137,20 @@ async function runRecipe(
   await rm(folder, { recursive: true });
 }
 
-/** Without the npm of this machine: a release runs on machines that have none. */
-async function installNode(rootfs: string, npm: NpmVersion, signal: AbortSignal | undefined): Promise<void> {
+/**
+ * Without the npm of this machine: a release runs on machines that have none.
+ * @param archive a file outside of the tree, where no link of the tree can lead a write elsewhere
+ */
+async function installNode(
+  rootfs: string,
+  npm: NpmVersion,
+  archive: string,
+  signal: AbortSignal | undefined,
+): Promise<void> {
   const folder = path.join(rootfs, 'usr/local/lib/node_modules/npm');
   const bin = path.join(rootfs, 'usr/local/bin');
   await mkdir(folder, { recursive: true });
   await symlink(nodeInSandbox, path.join(bin, 'node'));
-  const archive = path.join(rootfs, 'npm.tgz');
   await writeFile(archive, await downloadNpm(npm, signal));
   await runContained('tar', ['-xzf', archive, '-C', folder, '--strip-components=1', '--no-same-owner'], { signal });
   await rm(archive);
