@@ -199,7 +199,7 @@ export class LocalDriver implements HostDriver {
       if (record?.phase === 'ready' && this.#runner.isRunning(work.folder)) {
         // Before the thaw, because a later end of the processes must belong to this run.
         const present = await this.#number(work, record);
-        if (!present.remade && !this.#cgroups.freezer.isRequested(present.instance))
+        if (!present.remade && !this.#cgroups.freezer.isFreezeRequested(present.instance))
           return this.#existingPlace(work, present);
         requireHostDisk(this.#copy.folder);
         // If the link were broken, the agent would seem not to answer.

@@ -79,7 +79,7 @@ export class GroupFreezer {
       await mkdir(this.#folder(clients), { recursive: true });
       await this.#moveAll(instance, clients, servers);
       done = (await freezeGroup(clients)) && (await freezeGroup(instance));
-      if (done) await this.#dissolveClients(instance);
+      if (done) await this.dissolveClients(instance);
     } else {
       await this.#moveIn('', servers);
       done = await freezeGroup(instance);
@@ -103,8 +103,11 @@ export class GroupFreezer {
     }
   }
 
-  /** Removes the inner group. Its processes stay frozen if the instance is frozen. */
-  async #dissolveClients(instance: string): Promise<void> {
+  /**
+   * Removes the inner group, which is left when a worker dies during a pause. Its processes stay frozen if the instance is
+   * frozen.
+   */
+  async dissolveClients(instance: string): Promise<void> {
     const clients = path.join(instance, clientsGroup);
     if (this.#tree.version === 1 || !existsSync(this.#folder(clients))) return;
     await this.#setFrozen(clients, false);
@@ -135,8 +138,7 @@ export class GroupFreezer {
   async thaw(instance: string): Promise<void> {
     await this.thawStorage(instance);
     await this.#setFrozen(instance, false);
-    // There is one after a pause that failed, or whose worker died.
-    await this.#dissolveClients(instance);
+    await this.dissolveClients(instance);
   }
 
   isFrozen(instance: string): boolean {
@@ -184,14 +186,14 @@ export class GroupFreezer {
   }
 
   get isFenced(): boolean {
-    return this.isRequested('');
+    return this.isFreezeRequested('');
   }
 
   /**
    * Whether a freeze of an instance was requested. Not all of its processes need be frozen: one in a system call freezes
    * when the call ends, and with version 2 one that was killed runs until it has ended.
    */
-  isRequested(instance: string): boolean {
+  isFreezeRequested(instance: string): boolean {
     const isSet = (group: string, file: string) => {
       try {
         return readFileSync(this.#tree.file('freezer', group, file), 'latin1').trim() === '1';

@@ -63,6 +63,8 @@ async function takeOverOne(
     await network.expose(record.address, record.udpPorts ?? []);
     // The last worker may have died while a pause or a copy of the disk had lifted them.
     await runner.limitDisk(record.instance, readPids(folder)!.shim.pid, record.diskRates);
+    // Else its processes stayed frozen while the sandbox counts as running.
+    await cgroups.freezer.dissolveClients(record.instance);
     exits.add(sandboxId);
     if (cgroups.freezer.isFrozen(record.instance)) pausedMemory.giveBackLater(record.instance);
     else meters.begin(record);

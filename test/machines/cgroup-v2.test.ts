@@ -21,4 +21,6 @@ test('the driver runs sandboxes on a machine with cgroup v2 alone', async () => 
   await using machine = await VirtualMachine.boot({ image, fill: copyProject });
   expect(await machine.run('stat --file-system --format=%T /sys/fs/cgroup')).toBe('cgroup2fs\n');
   expect(await runTests(machine, files, '-t', names.join('|'))).toBe(`${names.length} passed, 0 failed`);
+  const inside = ['test/machines/inside/died-in-pause.inside.ts'];
+  expect(await runTests(machine, inside, '--testMatch', '**/*.inside.ts')).toBe('1 passed, 0 failed');
 }, 1_800_000);
