@@ -31,8 +31,9 @@ const wanted = { name: 'several', external_image_url: `${source.address}/several
 let { data: job } = (await api.request<Job>('POST', '/v1/templates/import', wanted)).body;
 await until(async () => {
   job = (await api.request<Job>('GET', `/v1/import-jobs/${job.job_id}`)).body.data;
-  return job.status === 'completed';
+  return ['completed', 'failed', 'cancelled'].includes(job.status);
 }, 600_000);
+if (job.status !== 'completed') throw new Error(JSON.stringify(job));
 const sandbox = await api.createSandbox({ template: job.template_id, timeout: 3600 });
 const agent = new AgentClient(sandbox.sandbox_domain, sandbox.envd_access_token);
 process.stdout.write((await agent.run('/only', ['--version'])).stdout);

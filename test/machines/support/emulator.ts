@@ -2,7 +2,7 @@ import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { madeOnce } from '../../support/made-once.ts';
-import type { Architecture } from './machine-image.ts';
+import { type Architecture, withoutDocs } from './machine-image.ts';
 
 const packages = { x64: 'qemu-system-x86', arm64: 'qemu-system-arm' };
 
@@ -13,8 +13,8 @@ const packages = { x64: 'qemu-system-x86', arm64: 'qemu-system-arm' };
  * @returns the words that come before the name of one of its programs
  */
 export async function emulator(architecture: Architecture): Promise<string[]> {
-  const args = ['--quiet', '--mode=root', '--variant=minbase', `--include=${packages[architecture]},qemu-utils`];
-  for (const folder of ['man', 'doc', 'locale']) args.push(`--dpkgopt=path-exclude=/usr/share/${folder}/*`);
+  const included = `--include=${packages[architecture]},qemu-utils`;
+  const args = ['--quiet', '--mode=root', '--variant=minbase', included, ...withoutDocs];
   const folder = await madeOnce('test-emulator', args, async (made) => {
     await promisify(execFile)('mmdebstrap', [...args, 'trixie', path.join(made, 'tree')]);
   });

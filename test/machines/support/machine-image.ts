@@ -31,6 +31,9 @@ const system = ['dbus', 'initramfs-tools', 'kmod', 'openssh-server', 'procps', '
 /** Programs of the driver's tests. */
 const tested = ['python3', 'tini', 'umoci'];
 
+/** Arguments of mmdebstrap that leave out what only people read. */
+export const withoutDocs = ['man', 'doc', 'locale'].map((name) => `--dpkgopt=path-exclude=/usr/share/${name}/*`);
+
 /** Shell commands that run in this order, with the new tree as `$1`. */
 const customize = [
   'echo machine > "$1/etc/hostname"',
@@ -72,8 +75,8 @@ export async function debianImage(
     '--variant=minbase',
     '--format=directory',
     `--include=${included}`,
+    ...withoutDocs,
   ];
-  for (const folder of ['man', 'doc', 'locale']) args.push(`--dpkgopt=path-exclude=/usr/share/${folder}/*`);
   args.push(`--essential-hook=${initrd}`);
   for (const command of customize) args.push(`--customize-hook=${command}`);
   const folder = await madeOnce(`test-machine-${suite}-${architecture}`, [suite, ...args], async (made) => {
