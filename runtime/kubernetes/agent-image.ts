@@ -1,10 +1,11 @@
 import { createHash } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { chmod, copyFile, cp, mkdir, readdir, readFile, rm } from 'node:fs/promises';
+import { cp, mkdir, readdir, readFile, rm } from 'node:fs/promises';
 import path from 'node:path';
 import { renameDurably } from '../../platform/config/durable-file.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
+import { copyLibraries, copyWithOwnLibraries } from '../sandbox-agent/own-libraries.ts';
 import { ensureRuntimeFolder, findLibraries, runtimeMount } from '../sandbox-agent/runtime-folder.ts';
 
 /**
@@ -35,23 +36,10 @@ export async function ensureAgentImageFolder(cacheDir: string, agentDir: string)
     await rm(draft, { recursive: true, force: true });
     await cp(runtimeFolder, draft, { recursive: true });
     await cp(scriptsFolder, path.join(draft, 'kubernetes'), { recursive: true });
-    const lib = `${runtimeMount}/lib`;
     for (const name of programs) {
-      const source = `/usr/bin/${name}`;
-      const libraries = await findLibraries([source]);
-      for (const library of libraries) await copyFile(library, path.join(draft, 'lib', path.basename(library)));
-      const loader = libraries.map((library) => path.basename(library)).find((file) => file.startsWith('ld-linux'))!;
-      const patched = path.join(draft, 'bin', name);
-      await copyFile(source, patched);
-      await runCommand('patchelf', [
-        '--set-interpreter',
-        `${lib}/${loader}`,
-        '--force-rpath',
-        '--set-rpath',
-        lib,
-        patched,
-      ]);
-      await chmod(patched, 0o755);
+      const program = `/usr/bin/${name}`;
+      await copyLibraries(await findLibraries([program]), draft);
+      await copyWithOwnLibraries(program, draft, runtimeMount);
     }
     await runCommand('sync', ['-f', draft]);
     await renameDurably(draft, folder);

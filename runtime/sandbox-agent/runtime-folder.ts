@@ -7,6 +7,7 @@ import { renameDurably, writeFileDurably } from '../../platform/config/durable-f
 import { isOutOfSpace } from '../disk/out-of-space.ts';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
+import { copyLibraries, copyWithOwnLibraries } from './own-libraries.ts';
 
 /** The mount point of the runtime folder in every sandbox. */
 export const runtimeMount = '/.platform';
@@ -18,6 +19,8 @@ export const agentWords = [`${runtimeMount}/bin/node`, `${runtimeMount}/agent/ag
 const initPrograms = ['/usr/bin/catatonit', '/usr/libexec/podman/catatonit', '/usr/lib/podman/catatonit'];
 /** glibc loads it by name at run time, so no program lists it as a dependency. */
 const libraryOfNames = 'libresolv.so.2';
+/** Another number makes the folder anew from the same programs. */
+const layout = 2;
 
 /**
  * The folder that every sandbox sees read-only at `/.platform`: Node with its own loader and C library, so that it runs
@@ -33,7 +36,7 @@ export async function ensureRuntimeFolder(cacheDir: string, agentDir: string): P
   if (!init) throw new Error('catatonit is missing: install the package catatonit');
   const node = nodeBinary();
   const agentFiles = await filesIn(agentDir);
-  const memoFile = path.join(cacheDir, 'runtime', `known-${computeIdentity([node, init, ...agentFiles])}`);
+  const memoFile = path.join(cacheDir, 'runtime', `known-${layout}-${computeIdentity([node, init, ...agentFiles])}`);
   const known = await readFile(memoFile, 'utf8').catch(() => null);
   if (known !== null && existsSync(known)) return known;
   const folder = await assembleRuntimeFolder(cacheDir, agentDir, { node, init, agentFiles });
@@ -51,7 +54,7 @@ async function assembleRuntimeFolder(
 ): Promise<string> {
   const addons = agentFiles.filter((file) => file.endsWith('.node'));
   const libraries = await findLibraries([node, ...addons]);
-  const nodeHash = await contentHash([node, init, ...libraries]);
+  const nodeHash = `${await contentHash([node, init, ...libraries])}-${layout}`;
   const agentHash = await contentHash(agentFiles);
   const folder = path.join(cacheDir, 'runtime', `${nodeHash}-${agentHash}`);
   if (existsSync(folder)) return folder;
@@ -83,15 +86,10 @@ async function makeNodeFolder(
   await rm(draft, { recursive: true, force: true });
   await mkdir(path.join(draft, 'bin'), { recursive: true });
   await mkdir(path.join(draft, 'lib'));
-  for (const library of libraries) await copyFile(library, path.join(draft, 'lib', path.basename(library)));
+  await copyLibraries(libraries, draft);
   await copyFile(init, path.join(draft, 'bin', 'catatonit'));
-  const patched = path.join(draft, 'bin', 'node');
-  await copyFile(node, patched);
-  const loader = libraries.map((library) => path.basename(library)).find((name) => name.startsWith('ld-linux'));
-  if (!loader) throw new Error(`${node} has no dynamic loader: only Node built against glibc can be taken along`);
-  const lib = `${runtimeMount}/lib`;
-  await runCommand('patchelf', ['--set-interpreter', `${lib}/${loader}`, '--force-rpath', '--set-rpath', lib, patched]);
-  for (const name of ['node', 'catatonit']) await chmod(path.join(draft, 'bin', name), 0o755);
+  await chmod(path.join(draft, 'bin', 'catatonit'), 0o755);
+  await copyWithOwnLibraries(node, draft, runtimeMount);
   await runCommand('sync', ['-f', draft]);
   await renameDurably(draft, folder);
 }

@@ -17,7 +17,7 @@ const names = [
 ];
 
 test('the driver runs sandboxes on a machine with cgroup v2 alone', async () => {
-  const image = await debianImage('bookworm');
+  const image = await debianImage('trixie');
   await using machine = await VirtualMachine.boot({ image, fill: copyProject });
   expect(await machine.run('stat --file-system --format=%T /sys/fs/cgroup')).toBe('cgroup2fs\n');
   expect(await runTests(machine, files, '-t', names.join('|'))).toBe(`${names.length} passed, 0 failed`);

@@ -1,7 +1,7 @@
 import { agentProcess, containerConfig } from '../../runtime/oci/container-config.ts';
 import { contextsOf, findSelinux, type SelinuxContexts } from '../../runtime/oci/selinux.ts';
 
-/** No machine of the tests has SELinux. docs/machines.md says how it was tried. */
+/** Sandboxes run with SELinux in `test/machines/selinux.machine.ts`. */
 
 const config = (selinux: SelinuxContexts | null) =>
   containerConfig({
