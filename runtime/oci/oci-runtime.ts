@@ -9,7 +9,7 @@ export interface OciRuntime {
   version: string;
   /**
    * A mount that the runtime must not see. crun before 1.9 refuses machines with both versions of control groups, so
-   * version 2 is hidden from it.
+   * another mount hides version 2 from it.
    */
   hide: string | null;
 }

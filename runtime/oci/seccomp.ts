@@ -76,7 +76,7 @@ async function translate(file: string, profile: object, runtime: OciRuntime, run
     await writeFile(path.join(bundle, 'config.json'), JSON.stringify(config));
     const state = path.join(bundle, 'state');
     const crun = `${runtime.path} --root '${state}'`;
-    const script = `${runtime.hide ? `umount '${runtime.hide}' && ` : ''}{
+    const script = `${runtime.hide ? `mount -t tmpfs none '${runtime.hide}' && ` : ''}{
   ${crun} create --bundle '${bundle}' seccomp </dev/null >/dev/null && cp '${state}/seccomp/seccomp.bpf' '${bundle}/bpf'
   status=$?; ${crun} delete --force seccomp; exit $status; }`;
     await runCommand('unshare', ['--mount', 'sh', '-c', script]);

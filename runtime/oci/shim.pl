@@ -151,7 +151,11 @@ sub mount_root {
     my $user = user_namespace($arg{userOwner}, "0 $arg{uidBase} 65536\n");
     attach(Kernel::handle('open_tree', fileno $user, '', 0x1001 | $cloexec), "$staging/user");
     join_cgroups($arg{hiddenCgroups});
-    if (my $hidden = $arg{hide}) { Kernel::attempt('umount2', $hidden, 2) == 0 or die "umount $hidden: $!" }
+    if ($arg{hide}) {
+        # crun makes groups below the folder all the same, so it gets one of its own.
+        mkdir "$staging/hidden" or die $!;
+        attach(open_tree("$staging/hidden", 0), $arg{hide});
+    }
     return 1;
 }
 

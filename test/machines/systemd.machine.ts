@@ -13,3 +13,13 @@ test.each<Suite>(['bookworm', 'trixie'])(
   },
   3_600_000,
 );
+
+test('sandboxes run beside a systemd that uses control groups of both versions', async () => {
+  const image = await debianImage('bookworm');
+  const kernelOptions = 'systemd.unified_cgroup_hierarchy=0';
+  await using machine = await VirtualMachine.boot({ image, fill: copyProject, kernelOptions });
+  expect(await machine.run('stat --file-system --format=%T /sys/fs/cgroup /sys/fs/cgroup/unified')).toBe(
+    'tmpfs\ncgroup2fs\n',
+  );
+  expect(await runTests(machine, ['test/runtime/runtimes.test.ts'])).toMatch(/^\d+ passed, 0 failed$/);
+}, 3_600_000);

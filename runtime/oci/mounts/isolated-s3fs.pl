@@ -12,7 +12,7 @@ sub prepare {
     my $owner = $arg->{owner};
     write_file("$staging/config.json", $config);
     write_file("$staging/hosts", "127.0.0.1 localhost $arg->{host}\n");
-    mkdir "$staging/$_" or die "$_: $!\n" for qw(root certificates home home/.aws);
+    mkdir "$staging/$_" or die "$_: $!\n" for qw(root certificates hidden home home/.aws);
     mount($arg->{root}, "$staging/root");
     # Distributions have the machine's certificates in different folders.
     write_file("$staging/certificates/all.pem", '');
@@ -22,7 +22,7 @@ sub prepare {
     for my $each ("$staging/home", "$staging/home/.aws", $file) { chown $owner, $owner, $each or die "$each: $!\n" }
     chmod 0400, $file or die "$file: $!\n";
     chmod 0711, $staging or die "$staging: $!\n";    # the container's root user must pass through this folder
-    if ($arg->{hide}) { Kernel::call('umount2', my $hidden = $arg->{hide}, 2) }
+    if ($arg->{hide}) { mount("$staging/hidden", $arg->{hide}) }
     return $file;
 }
 
