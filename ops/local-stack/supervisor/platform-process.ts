@@ -9,7 +9,7 @@ const root = path.resolve(import.meta.dirname, '../../..');
 /**
  * Starts one of the platform's own processes and waits until it logs `"msg":"ready"`.
  * @param script the path from the project's root, such as `api/server.ts`
- * @param onWarning called with its log lines from `warn` on, for people
+ * @param onWarning called with its log lines from `warn` on, and every 30 s while it is not ready, for people
  * @throws {ProgramError} with the end of its log when it does not become ready
  */
 export async function startPlatformProcess(options: {
@@ -18,7 +18,6 @@ export async function startPlatformProcess(options: {
   env: NodeJS.ProcessEnv;
   home: ProgramHome;
   onWarning: (text: string) => void;
-  readyTimeoutMs?: number;
 }): Promise<Part> {
   const ready = Promise.withResolvers<void>();
   const program = await ChildProgram.start({
@@ -35,6 +34,14 @@ export async function startPlatformProcess(options: {
       if (read?.warning) options.onWarning(`${options.name}: ${read.warning}`);
     },
   });
-  await program.whenReady(() => ready.promise, options.readyTimeoutMs);
+  const begun = Date.now();
+  const reminder = setInterval(() => {
+    options.onWarning(`${options.name}: not ready after ${Math.round((Date.now() - begun) / 1000)} s`);
+  }, 30_000);
+  try {
+    await program.whenReady(() => ready.promise);
+  } finally {
+    clearInterval(reminder);
+  }
   return program;
 }
