@@ -12,7 +12,7 @@ export const hasAnswered = (said: string) => /<Code>\w+<\/Code>|s3fs: No such fi
 
 /** Explains the last messages of s3fs to users. The messages themselves contain hosts and files of this machine. */
 export function explainS3fs(said: string, direct?: DirectMount): string {
-  if (direct && /executable file .*not found|open executable|exec failed|exec: /.test(said)) {
+  if (direct && /executable file .*not found|open executable|not executable|exec failed|exec: /.test(said)) {
     return `the image has no program ${direct.s3fsPath}`;
   }
   if (/invalid credentials/i.test(said)) return 'the storage refused the credentials';

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs';
-import { chmod, copyFile, mkdir, rename, rm, writeFile } from 'node:fs/promises';
+import { chmod, copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
@@ -10,6 +10,18 @@ const programs = ['s3fs', 'perl'];
 const fusermountFile = path.join(import.meta.dirname, 'fusermount.pl');
 /** Mount points in the container of s3fs. */
 const folders = ['bucket', 'buffers', 'dev', 'etc/ssl/certs', 'proc', 'root', 'tmp'];
+/** The mount of the certificates, and where the TLS libraries of other distributions than Debian look for it. */
+const certificates = '/etc/ssl/certs/ca-certificates.crt';
+const otherPlaces = [
+  'etc/pki/tls/certs/ca-bundle.crt',
+  'etc/pki/tls/cert.pem',
+  'etc/ssl/ca-bundle.pem',
+  'etc/ssl/cert.pem',
+];
+/** Words of its command line that depend on its version. */
+const optionsFile = 'etc/s3fs-options';
+/** Another number makes the folder anew from the same programs. */
+const layout = 2;
 const accounts = { passwd: 'root:x:0:0::/root:/bin/false\n', group: 'root:x:0:\n' };
 
 /** Returns the same folder for every mount of this process while the folder exists. */
@@ -29,7 +41,7 @@ export function s3fsRootIn(cacheDir: string): () => Promise<string> {
 async function ensureS3fsRoot(cacheDir: string): Promise<string> {
   const files = await Promise.all(programs.map(findProgram));
   const libraries = await findLibraries(files);
-  const key = computeIdentity([...files, ...libraries, fusermountFile]);
+  const key = `${layout}-${computeIdentity([...files, ...libraries, fusermountFile])}`;
   const folder = path.join(cacheDir, 'runtime', `s3fs-${key}`);
   if (existsSync(folder)) return folder;
   return withFileLock(path.join(cacheDir, 'runtime', 's3fs.lock'), async () => {
@@ -48,6 +60,11 @@ async function ensureS3fsRoot(cacheDir: string): Promise<string> {
       await mkdir(path.dirname(copy), { recursive: true });
       await copyFile(library, copy);
     }
+    for (const place of otherPlaces) {
+      await mkdir(path.join(draft, path.dirname(place)), { recursive: true });
+      await symlink(certificates, path.join(draft, place));
+    }
+    await writeFile(path.join(draft, optionsFile), (await ownOptions(files[0]!)).join('\n'));
     for (const [name, text] of Object.entries(accounts)) await writeFile(path.join(draft, 'etc', name), text);
     await writeFile(path.join(draft, 'etc/nsswitch.conf'), 'passwd: files\ngroup: files\nhosts: files\n');
     await writeFile(path.join(draft, 'etc/hosts'), '');
@@ -56,6 +73,14 @@ async function ensureS3fsRoot(cacheDir: string): Promise<string> {
     await rename(draft, folder);
     return folder;
   });
+}
+
+/**
+ * Without `compat_dir`, s3fs from 1.92 on refuses to mount a path that the bucket does not have yet. Older ones refuse the
+ * option.
+ */
+async function ownOptions(s3fs: string): Promise<string[]> {
+  return /[^_]compat_dir/.test(await readFile(s3fs, 'latin1')) ? ['-o', 'compat_dir'] : [];
 }
 
 async function findProgram(program: string): Promise<string> {

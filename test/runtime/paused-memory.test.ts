@@ -30,8 +30,8 @@ test('the file cache of a paused sandbox is given back, unless the sandbox has b
   const { anonymous } = paused.memory();
   await until(() => paused.memory().cache < 10 * mib);
   expect(resumed.memory().cache).toBeGreaterThan(50 * mib);
-  // The kernel counts in batches, so the figure may move by some pages.
-  expect(Math.abs(paused.memory().anonymous - anonymous)).toBeLessThan(0.5 * mib);
+  // Without swap, the memory of processes stays. The kernel counts it in batches: 0.5 MiB for two processors, on several levels.
+  expect(Math.abs(paused.memory().anonymous - anonymous)).toBeLessThan(2 * mib);
 
   await host.driver.resume(paused.spec);
   const sum = await shell(paused.place, paused.spec, 'cd /root && sha256sum --check sum');

@@ -60,6 +60,8 @@ const unknownInside = [
   ...['clone3', 'sched_setattr'],
   ...['io_cancel', 'io_destroy', 'io_getevents', 'io_pgetevents', 'io_setup', 'io_submit'],
 ];
+/** As `unknownInside`. Only newer kernels than that of Debian 12 know them. */
+const newer = ['listmount', 'lsm_get_self_attr', 'lsm_list_modules', 'lsm_set_self_attr', 'statmount', 'uretprobe'];
 /** Numbers of x86-64 that no kernel has ever implemented. */
 const neverMade = ['getpmsg', 'putpmsg', 'security', 'tuxcall'];
 
@@ -68,6 +70,6 @@ test.each(bothArchitectures)('the seccomp profile decides on every system call o
   const decided = new Set(syscalls.flatMap(({ names }) => names));
   const calls = namesOfCalls(architecture);
   expect(calls.length).toBeGreaterThan(300);
-  const undecided = calls.filter((name) => !decided.has(name) && !neverMade.includes(name));
+  const undecided = calls.filter((name) => !decided.has(name) && ![...neverMade, ...newer].includes(name));
   expect(undecided.sort()).toEqual([...unknownInside].sort());
 });

@@ -27,7 +27,9 @@ if (!$s3fs) {
     open STDOUT, '>&', $write;
     open STDERR, '>&', $write;
     %ENV = (PATH => '/usr/bin', HOME => '/root', LC_ALL => 'C', PLATFORM_FUSE_FD => $fuse, PLATFORM_ARCH => $is_arm ? 'arm64' : 'x64');
-    exec { 's3fs' } 's3fs', @ARGV or die "s3fs: $!\n";
+    open my $words, '<', '/etc/s3fs-options' or die "options: $!\n";
+    chomp(my @own = <$words>);
+    exec { 's3fs' } 's3fs', @ARGV, @own or die "s3fs: $!\n";
 }
 close $write;
 # Only s3fs keeps the descriptor. When s3fs ends, the kernel closes the FUSE connection, and no process waits for s3fs.

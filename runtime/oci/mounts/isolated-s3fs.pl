@@ -15,8 +15,8 @@ sub prepare {
     mkdir "$staging/$_" or die "$_: $!\n" for qw(root certificates hidden home home/.aws);
     mount($arg->{root}, "$staging/root");
     # Distributions have the machine's certificates in different folders.
-    write_file("$staging/certificates/all.pem", '');
-    mount($arg->{certificates}, "$staging/certificates/all.pem") if $arg->{certificates};
+    write_file("$staging/certificates/ca-certificates.crt", '');
+    mount($arg->{certificates}, "$staging/certificates/ca-certificates.crt") if $arg->{certificates};
     my $file = "$staging/home/.aws/credentials";
     write_file($file, $credentials);
     for my $each ("$staging/home", "$staging/home/.aws", $file) { chown $owner, $owner, $each or die "$each: $!\n" }

@@ -41,7 +41,9 @@ export function s3fsContainer(plan: {
   ];
   const number = prctl[process.arch as keyof typeof prctl];
   // s3fs ends when its holder ends for any reason.
-  const start = `syscall ${number}, ${setParentDeathSignal}, ${sigkill}, 0, 0, 0; exec 's3fs', @ARGV; die "s3fs: $!"`;
+  const start = `syscall ${number}, ${setParentDeathSignal}, ${sigkill}, 0, 0, 0;
+    open my $own, '<', '/etc/s3fs-options' or die "options: $!"; chomp(my @own = <$own>);
+    exec 's3fs', @ARGV, @own; die "s3fs: $!"`;
   return {
     ociVersion: '1.0.2',
     root: { path: 'root', readonly: true },
@@ -52,7 +54,7 @@ export function s3fsContainer(plan: {
       user: { uid: 0, gid: 0, umask: 0 },
       args: ['/usr/bin/perl', '-e', start, ...words],
       env: [
-        ...['PATH=/usr/bin', 'HOME=/root', 'LC_ALL=C', 'CURL_CA_BUNDLE=/etc/ssl/certs/all.pem'],
+        ...['PATH=/usr/bin', 'HOME=/root', 'LC_ALL=C', 'CURL_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt'],
         ...['PLATFORM_FUSE_FD=3', `PLATFORM_ARCH=${process.arch}`],
       ],
       cwd: '/',

@@ -49,6 +49,8 @@ const customize = [
   String.raw`printf '[Match]\nName=en*\n[Network]\nDHCP=yes\n' > "$1/etc/systemd/network/machine.network"`,
   `printf 'AuthorizedKeysFile ${filesFolder}/authorized_keys\\nUseDNS no\\n' > "$1/etc/ssh/sshd_config.d/machine.conf"`,
   'chroot "$1" systemctl enable systemd-networkd ssh',
+  // Debian 13 has /tmp in memory, and the tests have disks of sandboxes there.
+  'chroot "$1" systemctl mask tmp.mount',
   // They take seconds of an emulated boot.
   'chroot "$1" systemctl mask e2scrub_reap.service e2scrub_all.timer systemd-networkd-wait-online.service',
 ];

@@ -18,6 +18,7 @@ const built = ['node_modules', 'agent/dist', 'gateway/pages/dist', 'clients/dist
 export const inProject = [
   `cd ${filesFolder}/project`,
   `export PLATFORM_CACHE_DIR=${filesFolder}/cache`,
+  `[ ! -e ${filesFolder}/authorities ] || export NODE_EXTRA_CA_CERTS=${filesFolder}/authorities`,
   `PATH=$PWD/node_modules/.bin:${filesFolder}/bin:$PATH &&`,
 ].join(' && ');
 
@@ -71,6 +72,9 @@ async function copyAll(folder: string, copies: readonly Copied[]): Promise<void>
     fs.mkdirSync(path.dirname(path.join(folder, to)), { recursive: true });
     await run('cp', ['--archive', from, path.join(folder, to)]);
   }
+  // Those of a proxy through which this machine reaches registries.
+  const authorities = process.env.NODE_EXTRA_CA_CERTS;
+  if (authorities) fs.copyFileSync(authorities, path.join(folder, 'authorities'));
   fs.mkdirSync(path.join(folder, 'bin'));
   fs.symlinkSync('../npm/bin/npm-cli.js', path.join(folder, 'bin/npm'));
 }
