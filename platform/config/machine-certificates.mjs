@@ -1,7 +1,7 @@
 import fs from 'node:fs';
 
 /** The files with all certificates that a machine trusts, on Debian, Fedora and openSUSE. */
-const stores = [
+export const certificateStores = [
   '/etc/ssl/certs/ca-certificates.crt',
   '/etc/pki/tls/certs/ca-bundle.crt',
   '/var/lib/ca-certificates/ca-bundle.pem',
@@ -12,7 +12,7 @@ const stores = [
  * @returns {string | undefined}
  */
 export function machineCertificates() {
-  return stores.find((file) => fs.existsSync(file));
+  return certificateStores.find((file) => fs.existsSync(file));
 }
 
 /**

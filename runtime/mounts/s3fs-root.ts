@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { chmod, copyFile, mkdir, readFile, rename, rm, symlink, writeFile } from 'node:fs/promises';
 import path from 'node:path';
+import { certificateStores } from '../../platform/config/machine-certificates.mjs';
 import { runCommand } from '../process/command.ts';
 import { withFileLock } from '../process/file-lock.ts';
 import { computeIdentity, findLibraries } from '../sandbox-agent/runtime-folder.ts';
@@ -10,18 +11,19 @@ const programs = ['s3fs', 'perl'];
 const fusermountFile = path.join(import.meta.dirname, 'fusermount.pl');
 /** Mount points in the container of s3fs. */
 const folders = ['bucket', 'buffers', 'dev', 'etc/ssl/certs', 'proc', 'root', 'tmp'];
-/** The mount of the certificates, and where the TLS libraries of other distributions than Debian look for it. */
-const certificates = '/etc/ssl/certs/ca-certificates.crt';
-const otherPlaces = [
-  'etc/pki/tls/certs/ca-bundle.crt',
-  'etc/pki/tls/cert.pem',
-  'etc/ssl/ca-bundle.pem',
-  'etc/ssl/cert.pem',
+/** The trusted certificates, which whoever starts s3fs puts there. */
+export const certificatesFile = '/etc/ssl/certs/ca-certificates.crt';
+/** Where the TLS libraries of the distributions look for them. */
+const certificatePlaces = [
+  ...certificateStores,
+  '/etc/pki/tls/cert.pem',
+  '/etc/ssl/ca-bundle.pem',
+  '/etc/ssl/cert.pem',
 ];
-/** Words of its command line that depend on its version. */
+/** Words of its command line that depend on its version. Both programs that start s3fs read them. */
 const optionsFile = 'etc/s3fs-options';
 /** Another number makes the folder anew from the same programs. */
-const layout = 2;
+const layout = 3;
 const accounts = { passwd: 'root:x:0:0::/root:/bin/false\n', group: 'root:x:0:\n' };
 
 /** Returns the same folder for every mount of this process while the folder exists. */
@@ -60,9 +62,9 @@ async function ensureS3fsRoot(cacheDir: string): Promise<string> {
       await mkdir(path.dirname(copy), { recursive: true });
       await copyFile(library, copy);
     }
-    for (const place of otherPlaces) {
+    for (const place of certificatePlaces.filter((each) => each !== certificatesFile)) {
       await mkdir(path.join(draft, path.dirname(place)), { recursive: true });
-      await symlink(certificates, path.join(draft, place));
+      await symlink(certificatesFile, path.join(draft, place));
     }
     await writeFile(path.join(draft, optionsFile), (await ownOptions(files[0]!)).join('\n'));
     for (const [name, text] of Object.entries(accounts)) await writeFile(path.join(draft, 'etc', name), text);

@@ -1,10 +1,9 @@
-import { existsSync } from 'node:fs';
 import { chmod, copyFile, cp, mkdir, writeFile } from 'node:fs/promises';
 import path from 'node:path';
-import { s3fsRootIn } from '../../mounts/s3fs-root.ts';
+import { machineCertificates } from '../../../platform/config/machine-certificates.mjs';
+import { certificatesFile, s3fsRootIn } from '../../mounts/s3fs-root.ts';
 
 const serverFile = path.join(import.meta.dirname, 'serve-mount.pl');
-const certificates = '/etc/ssl/certs/ca-certificates.crt';
 
 /**
  * Writes the root folder of the image of mount pods: s3fs, its libraries, the program that starts it, and this
@@ -19,5 +18,6 @@ export async function writeS3fsImage(cacheDir: string, folder: string): Promise<
   await chmod(server, 0o755);
   await mkdir(path.join(folder, 'run/platform'), { recursive: true });
   await writeFile(path.join(folder, 'etc/nsswitch.conf'), 'passwd: files\ngroup: files\nhosts: files dns\n');
-  if (existsSync(certificates)) await copyFile(certificates, path.join(folder, certificates));
+  const certificates = machineCertificates();
+  if (certificates) await copyFile(certificates, path.join(folder, certificatesFile));
 }

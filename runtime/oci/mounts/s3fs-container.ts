@@ -53,10 +53,7 @@ export function s3fsContainer(plan: {
       terminal: false,
       user: { uid: 0, gid: 0, umask: 0 },
       args: ['/usr/bin/perl', '-e', start, ...words],
-      env: [
-        ...['PATH=/usr/bin', 'HOME=/root', 'LC_ALL=C', 'CURL_CA_BUNDLE=/etc/ssl/certs/ca-certificates.crt'],
-        ...['PLATFORM_FUSE_FD=3', `PLATFORM_ARCH=${process.arch}`],
-      ],
+      env: ['PATH=/usr/bin', 'HOME=/root', 'LC_ALL=C', 'PLATFORM_FUSE_FD=3', `PLATFORM_ARCH=${process.arch}`],
       cwd: '/',
       capabilities: { bounding: [], effective: [], permitted: [], inheritable: [], ambient: [] },
       rlimits: [
