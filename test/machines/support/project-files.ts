@@ -3,6 +3,7 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { cacheDir, s3TestServer, temporalPrograms } from '../../../ops/setup/toolchain/locations.mjs';
+import { withMachineCertificates } from '../../../platform/config/machine-certificates.mjs';
 import { baseRecipeDigest } from '../../../runtime/images/base-image.ts';
 import { arm64GoPrograms, arm64Packages } from './arm64-files.ts';
 import { filesFolder } from './machine-image.ts';
@@ -72,8 +73,8 @@ async function copyAll(folder: string, copies: readonly Copied[]): Promise<void>
     fs.mkdirSync(path.dirname(path.join(folder, to)), { recursive: true });
     await run('cp', ['--archive', from, path.join(folder, to)]);
   }
-  // Those of a proxy through which this machine reaches registries.
-  const authorities = process.env.NODE_EXTRA_CA_CERTS;
+  // This machine may reach registries through a proxy that inspects TLS.
+  const authorities = withMachineCertificates(process.env).NODE_EXTRA_CA_CERTS;
   if (authorities) fs.copyFileSync(authorities, path.join(folder, 'authorities'));
   fs.mkdirSync(path.join(folder, 'bin'));
   fs.symlinkSync('../npm/bin/npm-cli.js', path.join(folder, 'bin/npm'));
