@@ -13,6 +13,8 @@ type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
  */
 export function logTemporalThrough(logger: Logger, metricsPort: number | null): void {
   Runtime.install({
+    // The process itself stops its workers. The SDK would end those that a signal meets before they run, as a failure.
+    shutdownSignals: [],
     ...(metricsPort !== null && {
       telemetryOptions: {
         metrics: {

@@ -8,7 +8,7 @@ import type { Count, FromProcess, ToProcess } from './messages.ts';
 
 const firstRestartDelayMs = 50;
 const maxRestartDelayMs = 1000;
-/** An emulated ARM64 machine needs about a minute. */
+/** For a process that replaces another. What starts the gateway limits the start of the first ones. */
 const readyTimeoutMs = 180_000;
 const checkEveryMs = 1000;
 /** After this many checks without a heartbeat a process counts as hung. */
@@ -65,8 +65,8 @@ export class GatewayProcesses {
   }
 
   /**
-   * Resolves with the address when every process serves. Rejects when the address is in use, or when a process ends
-   * before that.
+   * Resolves with the address when every process serves. Rejects when the address is in use, or when a process exits
+   * before that. One that a signal ends is started again.
    */
   async start(): Promise<{ host: string; port: number }> {
     this.#socket = await BoundSocket.bind(this.#options.host, this.#options.port);
@@ -130,10 +130,11 @@ export class GatewayProcesses {
     });
     const member: Member = { id: ++this.#lastId, child, state: 'starting', missedSigns: 0 };
     this.#members.set(member.id, member);
-    const slow = setTimeout(() => {
+    const kill = () => {
       logger.error({ childPid: child.pid }, 'a gateway process did not become ready');
       child.kill('SIGKILL');
-    }, readyTimeoutMs);
+    };
+    const slow = this.#isReady ? setTimeout(kill, readyTimeoutMs) : undefined;
     child.on('message', (message) => {
       const received = message as FromProcess;
       if (received.kind === 'ready') clearTimeout(slow);
@@ -179,8 +180,7 @@ export class GatewayProcesses {
   }
 
   #settleReady(): void {
-    const isServing = [...this.#members.values()].every(({ state }) => state === 'serving');
-    if (this.#isReady || !isServing) return;
+    if (this.#isReady || this.servingCount < this.#options.count) return;
     this.#isReady = true;
     this.#ready.resolve();
   }
@@ -191,7 +191,8 @@ export class GatewayProcesses {
     this.#sendToOthers(id, this.#ledger.remove(id));
     if (this.#stopping.signal.aborted) return;
     const end = { childPid: child.pid, code, signal };
-    if (!this.#isReady) {
+    // A crash may be chance. An exit has a reason, such as a wrong setting.
+    if (!this.#isReady && signal === null) {
       this.#ready.reject(new Error(`a gateway process ended while starting: ${JSON.stringify(end)}`));
       return;
     }

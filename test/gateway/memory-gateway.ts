@@ -24,6 +24,13 @@ export interface ProcessState {
   longestDelayMs: number;
 }
 
+interface StartOptions {
+  processes?: number;
+  limits?: Partial<GatewayLimits>;
+  /** Called when the primary has begun to start. */
+  whileStarting?: (gateway: MemoryGateway) => Promise<void>;
+}
+
 /** A gateway of several processes, with routes in memory. */
 export class MemoryGateway {
   readonly log: Record<string, unknown>[] = [];
@@ -53,9 +60,10 @@ export class MemoryGateway {
 
   static async start(
     routes: Partial<SandboxRoute>[],
-    { processes = 2, limits = {} }: { processes?: number; limits?: Partial<GatewayLimits> } = {},
+    { processes = 2, limits = {}, whileStarting }: StartOptions = {},
   ): Promise<MemoryGateway> {
     const gateway = new MemoryGateway(routes, processes, limits);
+    await whileStarting?.(gateway);
     await until(() => gateway.lines('ready').length > 0);
     return gateway;
   }

@@ -17,7 +17,7 @@ let gateway: MemoryGateway;
 let waiting: http.ServerResponse[];
 let connections: RawConnection[];
 
-async function start(limits = {}): Promise<void> {
+async function start(limits = {}, whileStarting?: (gateway: MemoryGateway) => Promise<void>): Promise<void> {
   waiting = [];
   connections = [];
   upstream = await startHttpUpstream((request, response) => {
@@ -25,7 +25,7 @@ async function start(limits = {}): Promise<void> {
     else waiting.push(response);
   });
   const route = { sandboxId: 'sbx-one' as const, address: upstream.address, agentPort: upstream.port };
-  gateway = await MemoryGateway.start([route], { limits });
+  gateway = await MemoryGateway.start([route], { limits, whileStarting });
 }
 
 afterEach(async () => {
@@ -98,6 +98,19 @@ test('a process with an uncaught exception logs it, lets its requests end, and i
   await until(() => gateway.lines('a gateway process ended').length === 1);
   expect(gateway.lines('a gateway process ended')).toMatchObject([{ childPid: victim, code: 1 }]);
   await until(() => gateway.pids.length === 2 && !gateway.pids.includes(victim));
+});
+
+test('a process that crashes while the gateway starts is replaced before the gateway is ready', async () => {
+  let victim = 0;
+  await start({}, async (starting) => {
+    await until(() => starting.pids.length === 2);
+    [victim] = starting.pids as [number];
+    process.kill(victim, 'SIGSEGV');
+  });
+  expect(gateway.lines('a gateway process ended')).toMatchObject([{ childPid: victim, signal: 'SIGSEGV' }]);
+  expect(gateway.pids).toHaveLength(2);
+  expect(gateway.pids.every(isServing)).toBe(true);
+  expect((await ask()).text).toBe('ok');
 });
 
 test('while every process is dead, connections wait instead of being refused', async () => {

@@ -103,7 +103,7 @@ test('s3fs reaches its endpoint alone', async () => {
 
 test('an endless listing and a compressed one of 256 MiB use at most the memory limit, and only the endless one ends its mount', async () => {
   const bad = slot({ slot: 1, mountPoint: '/mnt/bad', uri: 's3://late-endless/', endpoint: hostile.endpoint });
-  const bomb = slot({ slot: 2, mountPoint: '/mnt/bomb', uri: 's3://gzip/', endpoint: hostile.endpoint });
+  const bomb = slot({ slot: 2, mountPoint: '/mnt/bomb', uri: 's3://late-gzip/', endpoint: hostile.endpoint });
   await withSandbox(anew(slot(), bad, bomb), async (place, spec) => {
     const neighbour = createSpec(anew(slot({ uri: 's3://more/' })));
     const other = await host.driver.create(neighbour);

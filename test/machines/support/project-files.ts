@@ -5,6 +5,7 @@ import { promisify } from 'node:util';
 import { cacheDir, s3TestServer, temporalPrograms } from '../../../ops/setup/toolchain/locations.mjs';
 import { withMachineCertificates } from '../../../platform/config/machine-certificates.mjs';
 import { baseRecipeDigest } from '../../../runtime/images/base-image.ts';
+import { ensureWorkflowBundle } from '../../../worker/workflow-bundle.ts';
 import { arm64GoPrograms, arm64Packages } from './arm64-files.ts';
 import { filesFolder } from './machine-image.ts';
 import type { VirtualMachine } from './virtual-machine.ts';
@@ -69,7 +70,10 @@ async function copyAll(folder: string, copies: readonly Copied[]): Promise<void>
   const sources = 'git ls-files -z | tar --create --null --files-from=- | tar --extract --directory "$1"';
   await run('sh', ['-c', sources, 'sh', path.join(folder, 'project')], { cwd: root });
   const { stdout: npm } = await run('sh', ['-c', 'dirname "$(dirname "$(realpath "$(command -v npm)")")"']);
-  for (const [from, to] of [...copies, [npm.trim(), 'npm'] as const]) {
+  // An emulated machine bundles the workflows for minutes.
+  const bundle = await ensureWorkflowBundle(cacheDir());
+  const bundled = `project/workflows/dist/${path.basename(bundle)}`;
+  for (const [from, to] of [...copies, [npm.trim(), 'npm'], [bundle, bundled]] as const) {
     fs.mkdirSync(path.dirname(path.join(folder, to)), { recursive: true });
     await run('cp', ['--archive', from, path.join(folder, to)]);
   }
