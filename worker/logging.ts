@@ -8,12 +8,13 @@ import { innerLoopbackAddress } from '../domain/outbound-addresses.ts';
 type Level = 'trace' | 'debug' | 'info' | 'warn' | 'error';
 
 /**
- * Writes the log of the Temporal SDK into the process's own log. Call this once, before the first worker or connection.
+ * Installs the runtime of the Temporal SDK. It writes into the process's own log, and handles no signals. Call this
+ * once, before the first worker or connection.
  * @param metricsPort the port of `innerLoopbackAddress` on which the SDK serves its own metrics; null: it collects none
  */
 export function logTemporalThrough(logger: Logger, metricsPort: number | null): void {
   Runtime.install({
-    // The process itself stops its workers. The SDK would end those that a signal meets before they run, as a failure.
+    // The process stops its workers itself. The SDK's handler swallows a signal during the start, and a worker then fails.
     shutdownSignals: [],
     ...(metricsPort !== null && {
       telemetryOptions: {

@@ -8,7 +8,7 @@ import type { Count, FromProcess, ToProcess } from './messages.ts';
 
 const firstRestartDelayMs = 50;
 const maxRestartDelayMs = 1000;
-/** For a process that replaces another. What starts the gateway limits the start of the first ones. */
+/** For a replacement. The supervisor, systemd or the kubelet limits the gateway's own start. */
 const readyTimeoutMs = 180_000;
 const checkEveryMs = 1000;
 /** After this many checks without a heartbeat a process counts as hung. */

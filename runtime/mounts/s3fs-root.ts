@@ -11,7 +11,7 @@ const programs = ['s3fs', 'perl'];
 const fusermountFile = path.join(import.meta.dirname, 'fusermount.pl');
 /** Mount points in the container of s3fs. */
 const folders = ['bucket', 'buffers', 'dev', 'etc/ssl/certs', 'proc', 'root', 'tmp'];
-/** The trusted certificates, which whoever starts s3fs puts there. */
+/** s3fs reads the trusted certificates here. The driver mounts them, and the image of mount pods contains them. */
 export const certificatesFile = '/etc/ssl/certs/ca-certificates.crt';
 /** Where the TLS libraries of the distributions look for them. */
 const certificatePlaces = [

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { expect, test } from '@jest/globals';
 import { testSecretKey } from '../support/control-plane.ts';
 
-test('a control worker that is told to stop while it still waits for Temporal ends', async () => {
+test('SIGTERM ends a control worker that waits for Temporal', async () => {
   const dataDir = fs.mkdtempSync(path.join(os.tmpdir(), 'sandbox-platform-test-worker-'));
   // It accepts connections and never answers.
   const mute = net.createServer().listen(0, '127.0.0.1');

@@ -117,8 +117,8 @@ export class ChildProgram {
       const end = await Promise.race([this.ended, timedOut, ...(stopping ? [whenAborted(stopping)] : [])]);
       if (!end) await this.stop();
       await Promise.race([this.#drained, delay(1000)]);
-      const late = stopping?.aborted ? 'was stopped while starting' : `was not ready in ${timeoutMs / 1000} s`;
-      const what = end ? `ended while starting (${describeEnd(end)})` : late;
+      const notReady = stopping?.aborted ? 'was stopped while starting' : `was not ready in ${timeoutMs / 1000} s`;
+      const what = end ? `ended while starting (${describeEnd(end)})` : notReady;
       throw new ProgramError(`${this.#options.name} ${what}:\n${this.logTail()}`, { cause: lastRefusal });
     };
     try {
