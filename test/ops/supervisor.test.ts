@@ -103,6 +103,19 @@ test('SIGTERM stops the servers before the workers, and leaves nothing running',
   expect(stopped.slice(2).sort()).toEqual(['host', 'worker']);
 });
 
+test('a worker that ends while the servers stop is not started again', async () => {
+  const mayStop = path.join(dataDir, 'may-stop');
+  const platform = start({ STOP_WHEN: mayStop });
+  await platform.ready();
+  platform.child.kill('SIGTERM');
+  await eventually(() => fs.readFileSync(path.join(dataDir, 'platform.pid'), 'utf8').includes('stopping') || undefined);
+  process.kill(platform.process('worker').pid, 'SIGKILL');
+  await eventually(() => platform.errors.includes('worker ended (SIGKILL)') || undefined);
+  fs.writeFileSync(mayStop, '');
+  expect(await eventually(() => platform.child.exitCode ?? undefined)).toBe(0);
+  expect(platform.errors).not.toMatch(/again/);
+});
+
 test('a second supervisor on the same data folder is refused with the pid of the first', async () => {
   const first = start();
   await first.ready();

@@ -151,7 +151,7 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
   return { PATH, HOME, LANG, TZ };
 }
 
-function whenAborted(signal: AbortSignal): Promise<undefined> {
+export function whenAborted(signal: AbortSignal): Promise<undefined> {
   return new Promise((resolve) => {
     if (signal.aborted) resolve(undefined);
     signal.addEventListener('abort', () => resolve(undefined), { once: true });

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { describeEnd, type ProgramEnd } from '../embedded/child-program.ts';
+import { describeEnd, type ProgramEnd, whenAborted } from '../embedded/child-program.ts';
 
 /** A running part that may end at any time and can be stopped. */
 export interface Part {
@@ -17,21 +17,34 @@ export class KeptRunning {
   readonly name: string;
   readonly #start: () => Promise<Part>;
   readonly #report: (text: string) => void;
+  readonly #noRestart: AbortSignal;
   readonly #stopping = new AbortController();
   #watch: Promise<void> = Promise.resolve();
 
-  private constructor(name: string, start: () => Promise<Part>, report: (text: string) => void) {
+  private constructor(
+    name: string,
+    start: () => Promise<Part>,
+    report: (text: string) => void,
+    noRestart: AbortSignal,
+  ) {
     this.name = name;
     this.#start = start;
     this.#report = report;
+    this.#noRestart = noRestart;
   }
 
   /**
    * Resolves when the part is ready for the first time.
    * @param start resolves when the part is ready; the first rejection is passed on, later ones count as an end
+   * @param noRestart aborted when the platform begins to stop: an ended part stays ended
    */
-  static async start(name: string, start: () => Promise<Part>, report: (text: string) => void): Promise<KeptRunning> {
-    const kept = new KeptRunning(name, start, report);
+  static async start(
+    name: string,
+    start: () => Promise<Part>,
+    report: (text: string) => void,
+    noRestart: AbortSignal,
+  ): Promise<KeptRunning> {
+    const kept = new KeptRunning(name, start, report, noRestart);
     const part = await start();
     kept.#watch = kept.#keep(part);
     return kept;
@@ -43,27 +56,29 @@ export class KeptRunning {
   }
 
   async #keep(first: Part): Promise<void> {
-    const { signal } = this.#stopping;
-    const stopAsked = new Promise<undefined>((resolve) => signal.addEventListener('abort', () => resolve(undefined)));
+    const stopAsked = whenAborted(this.#stopping.signal);
+    const noRestart = whenAborted(this.#noRestart);
     let part: Part | undefined = first;
     let startedMs = Date.now();
     let pauseMs = firstPauseMs;
-    while (!signal.aborted) {
+    for (;;) {
       if (part) {
         const end = await Promise.race([part.ended, stopAsked]);
         if (!end) break;
-        if (Date.now() - startedMs > soundAfterMs) pauseMs = firstPauseMs;
-        this.#report(`${this.name} ended (${describeEnd(end)}), starting it again in ${pauseMs / 1000} s`);
         part = undefined;
+        if (Date.now() - startedMs > soundAfterMs) pauseMs = firstPauseMs;
+        const next = this.#noRestart.aborted ? '' : `, starting it again in ${pauseMs / 1000} s`;
+        this.#report(`${this.name} ended (${describeEnd(end)})${next}`);
       }
-      await Promise.race([delay(pauseMs), stopAsked]);
-      if (signal.aborted) break;
+      await Promise.race([delay(pauseMs), noRestart]);
+      if (this.#noRestart.aborted) break;
       pauseMs = Math.min(pauseMs * 2, longestPauseMs);
       try {
         startedMs = Date.now();
         part = await this.#start();
         this.#report(`${this.name} is ready again`);
       } catch (error) {
+        if (this.#noRestart.aborted) break;
         this.#report(`${(error as Error).message}\n${this.name}: trying again in ${pauseMs / 1000} s`);
       }
     }

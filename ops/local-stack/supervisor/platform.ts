@@ -131,7 +131,9 @@ export class Platform {
   async #stage(starts: Record<string, (() => Promise<Part>) | undefined>): Promise<void> {
     this.#stopping.signal.throwIfAborted();
     const stage = Promise.allSettled(
-      Object.entries(starts).flatMap(([name, start]) => (start ? KeptRunning.start(name, start, this.#report) : [])),
+      Object.entries(starts).flatMap(([name, start]) =>
+        start ? KeptRunning.start(name, start, this.#report, this.#stopping.signal) : [],
+      ),
     );
     this.#stages.push(stage);
     for (const part of await stage) if (part.status === 'rejected') throw part.reason;
