@@ -531,10 +531,10 @@ async function addKey({ accountId, userId }: Caller): Promise<string> {
   return keyId;
 }
 
-/** A token of a new session. @param then the later change of the session */
 // The column rounds to milliseconds, so `now()` may lie in its future.
 const expire = "update sessions set expires_at = now() - interval '1 ms'";
 
+/** A token of a new session. @param then the later change of the session */
 async function createToken({ userId }: Caller, then?: string): Promise<string> {
   const attempt = { email: 'any@example.com', address: '192.0.2.1' };
   const session = await startSession(api.orm.em, { userId, passwordHash: null }, attempt);

@@ -30,7 +30,7 @@ export class KeptRunning {
     this.name = name;
     this.#start = start;
     this.#report = report;
-    this.#noRestart = noRestart;
+    this.#noRestart = AbortSignal.any([noRestart, this.#stopping.signal]);
   }
 
   /**
@@ -57,7 +57,6 @@ export class KeptRunning {
 
   async #keep(first: Part): Promise<void> {
     const stopAsked = whenAborted(this.#stopping.signal);
-    const noRestart = whenAborted(this.#noRestart);
     let part: Part | undefined = first;
     let startedMs = Date.now();
     let pauseMs = firstPauseMs;
@@ -70,7 +69,7 @@ export class KeptRunning {
         const next = this.#noRestart.aborted ? '' : `, starting it again in ${pauseMs / 1000} s`;
         this.#report(`${this.name} ended (${describeEnd(end)})${next}`);
       }
-      await Promise.race([delay(pauseMs), noRestart]);
+      await delay(pauseMs, undefined, { signal: this.#noRestart }).catch(() => undefined);
       if (this.#noRestart.aborted) break;
       pauseMs = Math.min(pauseMs * 2, longestPauseMs);
       try {
@@ -78,8 +77,8 @@ export class KeptRunning {
         part = await this.#start();
         this.#report(`${this.name} is ready again`);
       } catch (error) {
-        if (this.#noRestart.aborted) break;
-        this.#report(`${(error as Error).message}\n${this.name}: trying again in ${pauseMs / 1000} s`);
+        const next = this.#noRestart.aborted ? '' : `\n${this.name}: trying again in ${pauseMs / 1000} s`;
+        this.#report(`${(error as Error).message}${next}`);
       }
     }
     await part?.stop();
