@@ -14,11 +14,11 @@ export const clientOperations = [
 type Part = any;
 
 /** The types of the API that clients need, generated from the OpenAPI document. */
-export function apiTypes(document: object): ApiTypes {
+export function apiTypes(document: object, operationIds: readonly string[] = clientOperations): ApiTypes {
   const { paths, components } = document as Part;
   const operations: Operation[] = [];
   const declarations: Declaration[] = [];
-  for (const id of clientOperations) {
+  for (const id of operationIds) {
     const [path, method, operation] = findOperation(paths, id);
     const name = `${id[0]!.toUpperCase()}${id.slice(1)}`;
     const declare = (suffix: string, shape: Shape | null): string | null => {
@@ -73,13 +73,18 @@ function queryShape(parameters: Part[]): Shape | null {
   return fields.length > 0 ? { kind: 'object', fields } : null;
 }
 
-/** The contents of the envelopes of the successful replies. */
+/** The contents of the successful replies. */
 function dataShape(responses: Part): Shape {
   const shapes = Object.entries<Part>(responses)
     .filter(([status]) => status.startsWith('2'))
-    .map(([, response]) => response.content?.['application/json']?.schema.properties.data)
+    .map(([, response]) => contentOf(response.content?.['application/json']?.schema))
     .map((schema) => (schema ? toShape(schema) : ({ kind: 'primitive', name: 'null' } as const)));
   return union(shapes);
+}
+
+/** The data in the envelope of a reply. The replies of an execution have no envelope. */
+function contentOf(reply: Part): Part {
+  return reply?.properties?.success ? reply.properties.data : reply;
 }
 
 function toShape(schema: Part): Shape {
@@ -125,6 +130,7 @@ function objectShape(schema: Part): Shape {
 function union(shapes: Shape[]): Shape {
   const flat = shapes.flatMap((shape) => (shape.kind === 'union' ? shape.of : [shape]));
   const different = [...new Map(flat.map((shape) => [JSON.stringify(shape), shape])).values()];
+  if (different.length === 0) return { kind: 'primitive', name: 'null' };
   return different.length === 1 ? different[0]! : { kind: 'union', of: different };
 }
 

@@ -1,0 +1,5 @@
+import { PageBody } from '../../components/page.tsx';
+
+export function Page() {
+  return <PageBody title="Usage">Not built yet</PageBody>;
+}
