@@ -1,3 +1,4 @@
+import cookie from '@fastify/cookie';
 import Fastify, { type FastifyInstance, LogController } from 'fastify';
 import { serializerCompiler } from 'fastify-type-provider-zod';
 import type { Api, ApiDependencies } from './dependencies.ts';
@@ -59,6 +60,8 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.setValidatorCompiler(validatorCompiler);
   app.setSerializerCompiler(serializerCompiler);
 
+  // Few requests have a cookie that counts, so none is parsed in advance.
+  app.register(cookie, { hook: false });
   app.register(draining);
   app.register(requestIds);
   app.register(gatewayClients, { keys: deps.clientAddressKeys });
@@ -69,7 +72,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
     perKey: settings.PLATFORM_RATE_LIMIT_PER_KEY,
     perAddress: settings.PLATFORM_RATE_LIMIT_PER_ADDRESS,
   });
-  app.register(authentication, { orm: deps.orm, accessTokens: deps.accessTokens });
+  app.register(authentication, { orm: deps.orm, accessTokens: deps.accessTokens, settings });
   app.register(access, { orm: deps.orm });
   app.register(requestLogs);
   app.register(bodies);

@@ -61,8 +61,6 @@ export interface ApiDependencies {
   identityProviders: IdentityProviders;
   pendingSignIns: PendingSignIns;
   webhookKeys: WebhookKeys;
-  /** The keys of the cookie of a page's form. The first signs, all verify. */
-  formKeys(): Buffer[];
   /** Decrypts workflow payloads for operators. */
   codec: PayloadCodec;
   /** The access tokens of the codec server. */

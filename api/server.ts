@@ -74,7 +74,6 @@ const app = createApp({
   passwords: new PasswordHashes(secrets),
   identityProviders: new IdentityProviders(settings, { logger }),
   pendingSignIns: new PendingSignIns(secrets.pendingSignInKeys, apiUrl(settings).startsWith('https:')),
-  formKeys: secrets.formKeys,
   webhookKeys: new WebhookKeys(secrets),
   passwordResets: new TemporalPasswordResets({ client, logger }),
   codec: new EncryptionCodec(secrets),

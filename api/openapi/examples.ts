@@ -267,6 +267,7 @@ export const bodyExamples: Readonly<Record<string, object>> = {
   updateUser: { display_name: 'Grace', status: 'disabled' },
   updateProfile: { display_name: 'Ada', description: 'Runs the tests' },
   signIn: { email: 'ada@example.com', password: 'correct-horse' },
+  startSession: { email: 'ada@example.com', password: 'correct-horse' },
   forgotPassword: { email: 'ada@example.com' },
   resetPassword: { token: 'sT4vK9wq2Zx8mN1cB6yR3hJ7pL0dF5gA_eU-oI2kWxQ', new_password: 'seven-brown-otters-9' },
   createWebhook: {

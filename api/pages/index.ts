@@ -1,53 +1,40 @@
-import cookie, { Signer } from '@fastify/cookie';
-import csrfProtection from '@fastify/csrf-protection';
-import formbody from '@fastify/formbody';
 import type { FastifyInstance } from 'fastify';
-import { AppError } from '../../domain/errors.ts';
+import { z } from 'zod';
 import { html } from '../../domain/html.ts';
-import { accountPageUrl, apiUrl } from '../../platform/config/public-urls.ts';
+import { type AccountPage, accountPages, accountPageUrl, apiUrl } from '../../platform/config/public-urls.ts';
 import { anyone } from '../access.ts';
 import type { Api, ApiDependencies } from '../dependencies.ts';
 import { reportFailure } from '../plugins/errors.ts';
-import { confirmEmailChangePage, forgotPasswordPage, resetPasswordPage, signInPage } from './account-forms.ts';
+import { optionalQuery } from '../schemas/fields.ts';
 import { serveAddCard } from './add-card.ts';
-import { serveFormPage } from './form-page.ts';
 import { sendPage, sendProblemPage, style, stylePath } from './frame.ts';
 
-const pages = [resetPasswordPage, signInPage, forgotPasswordPage, confirmEmailChangePage];
-
 /**
- * Small pages for people: `/`, and those under `/account` behind the links in mails. They are rendered on the server
- * and need no script, except for the page that adds a card. Opening a page changes nothing. Its button sends a POST
- * with an anti-forgery token that only the page contains.
+ * Small pages for people: `/`, and the page that adds a card, which is the only one with a script. The other addresses
+ * under `/account` are those of links in earlier mails; they lead to the console.
  */
 export async function pagesForPeople(app: FastifyInstance, deps: ApiDependencies): Promise<void> {
-  const signer = () => new Signer(deps.formKeys().map((key) => key.toString('base64')));
-  await app.register(cookie, {
-    // The keys change while the process runs.
-    secret: { sign: (value) => signer().sign(value), unsign: (value) => signer().unsign(value) },
-  });
-  const secure = apiUrl(deps.settings).startsWith('https:');
-  await app.register(csrfProtection, {
-    cookieKey: 'account-form',
-    cookieOpts: { path: '/account', sameSite: 'strict', httpOnly: true, signed: true, secure },
-  });
-  await app.register(formbody);
-  app.setErrorHandler((error, request, reply) => {
-    return sendProblemPage(reply, reportFailure(asExpired(error), request, reply));
-  });
+  app.setErrorHandler((error, request, reply) => sendProblemPage(reply, reportFailure(error, request, reply)));
   app.get(stylePath, { config: { access: anyone({ requestsPerMinute: 120 }) }, schema: { hide: true } }, (_, reply) =>
     reply.type('text/css; charset=utf-8').header('cache-control', 'max-age=3600').send(style),
   );
   serveFirstPage(app, deps);
   serveAddCard(app as unknown as Api, deps);
-  for (const page of pages) serveFormPage(app as unknown as Api, deps, page(deps));
+  for (const page of accountPages) redirectToConsole(app as unknown as Api, deps, page);
 }
 
-function asExpired(error: unknown): unknown {
-  const isForged = String((error as { code?: string }).code).startsWith('FST_CSRF');
-  return isForged
-    ? new AppError('form_expired', 'The form has expired; go back, load the page again, and repeat')
-    : error;
+/** Keeps the token of a link, and nothing else that the address may contain. */
+function redirectToConsole(api: Api, { settings }: ApiDependencies, page: AccountPage): void {
+  api.route({
+    method: 'GET',
+    url: `/account/${page}`,
+    config: { access: anyone({ requestsPerMinute: 60 }) },
+    schema: { hide: true, querystring: z.object({ token: optionalQuery(z.string().max(4096)) }) },
+    handler: async ({ query: { token } }, reply) => {
+      const url = accountPageUrl(settings, page, token === undefined ? {} : { token });
+      return reply.header('referrer-policy', 'no-referrer').redirect(url);
+    },
+  });
 }
 
 /** `GET /`: introduces the platform, with links, to a person who opens the address of the API in a browser. */

@@ -75,7 +75,7 @@ function declaredAccess(route: RouteOptions): RouteAccess[] {
 function describeSecurity(access: Access): { security?: Record<string, string[]>[] } {
   if (access.who === 'anyone') return { security: [] };
   if (access.who === 'user' && access.orToken) {
-    return { security: [{ apiKey: [] }, { authorization: [] }, { accessToken: [] }, {}] };
+    return { security: [{ apiKey: [] }, { authorization: [] }, { accessToken: [] }, { session: [] }, {}] };
   }
   return {};
 }

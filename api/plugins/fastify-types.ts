@@ -11,6 +11,8 @@ import type { RouteLimits } from './request-limits.ts';
 
 declare module 'fastify' {
   interface FastifyRequest {
+    /** The platform's gateway forwards the request. */
+    isForwarded: boolean;
     /** Null on public routes. Read it with `requireCaller`. */
     identity: Identity | null;
     /** Null when the route declares no rows, or there is no caller. Read it with `requireScope`. */

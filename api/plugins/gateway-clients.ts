@@ -5,9 +5,12 @@ import { forwardedClientField, readForwardedClient } from '../../domain/forwarde
 /** `request.ip` is the address of the client also for requests that the platform's gateway forwards. */
 export const gatewayClients = fp<{ keys: () => Buffer[] }>(
   async (app, { keys }) => {
+    app.decorateRequest('isForwarded', false);
     app.addHook('onRequest', async (request) => {
       const address = readGatewayClient(request.raw, keys());
-      if (address !== null) Object.defineProperty(request, 'ip', { value: address });
+      if (address === null) return;
+      request.isForwarded = true;
+      Object.defineProperty(request, 'ip', { value: address });
     });
   },
   { name: 'gateway-clients' },

@@ -42,9 +42,16 @@ export const openapi = fp<{ settings: Settings }>(
               bearerFormat: 'JWT',
               description: 'Of `POST /v1/auth/sign-in`',
             },
+            session: {
+              type: 'apiKey',
+              in: 'cookie',
+              name: 'sandbox-session',
+              description:
+                'Of `POST /v1/auth/session`, for pages of the same origin; with https `__Host-sandbox-session`',
+            },
           },
         },
-        security: [{ apiKey: [] }, { authorization: [] }, { accessToken: [] }],
+        security: [{ apiKey: [] }, { authorization: [] }, { accessToken: [] }, { session: [] }],
         tags: [
           'Sandboxes',
           'Templates',

@@ -55,6 +55,7 @@ function failure(codes: ErrorCode[]) {
 export const ofEveryRoute: readonly ErrorCode[] = [
   'validation_failed',
   'unauthenticated',
+  'cross_site_request',
   'too_many_requests',
   'internal_error',
   'temporarily_unavailable',

@@ -9,7 +9,7 @@ import { makeSiteOf } from './serve.ts';
 /** The thread that makes the documentation. The routes of its app are registered and serve nothing. */
 await makeInThread<Settings>(async (settings) => {
   const deps: Partial<ApiDependencies> = {
-    ...{ settings, plans: loadPlans(settings.PLATFORM_PLANS_FILE), formKeys: () => [Buffer.alloc(32)], readiness: [] },
+    ...{ settings, plans: loadPlans(settings.PLATFORM_PLANS_FILE), readiness: [] },
     logger: pino({ level: 'silent' }),
   };
   const app = createApp(deps as ApiDependencies);

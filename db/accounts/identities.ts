@@ -13,6 +13,8 @@ export interface Identity {
   keyId: ApiKeyId | null;
   /** Null for an API key. */
   sessionId: SessionId | null;
+  /** When the session expires. Null for an API key. */
+  expiresAt: Date | null;
   role: 'user' | 'admin';
   isRootUser: boolean;
   planName: string;
@@ -71,15 +73,16 @@ export async function identifySession(
   em: EntityManager,
   claims: { sessionId: SessionId; userId: UserId; keyId: string },
 ): Promise<Identity | null> {
-  const [row] = await query<UserRow>(
+  const [row] = await query<UserRow & { expires_at: string }>(
     em.fork(),
-    `select ${userColumns}
+    `select s.expires_at, ${userColumns}
        from sessions s join users u using (user_id) join accounts a on a.account_id = u.account_id
             left join subscriptions b on b.account_id = a.account_id
       where s.session_id = ? and s.user_id = ? and s.key_id = ? and s.expires_at > now() and u.status = 'enabled'`,
     [claims.sessionId, claims.userId, claims.keyId],
   );
-  return row ? { ...toIdentity(row), sessionId: claims.sessionId } : null;
+  if (!row) return null;
+  return { ...toIdentity(row), sessionId: claims.sessionId, expiresAt: new Date(row.expires_at) };
 }
 
 /** The caller of a key or session id. Null: it has ended, or its user is disabled. */
@@ -128,6 +131,7 @@ function toIdentity(row: UserRow): Identity {
     userId: row.user_id,
     keyId: null,
     sessionId: null,
+    expiresAt: null,
     role: row.role,
     isRootUser: row.is_root_user,
     planName: row.plan_name,

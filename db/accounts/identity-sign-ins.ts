@@ -48,7 +48,7 @@ export interface IdentitySignInRequest {
  * Marks a sign-in as finished. Of concurrent attempts with the same state, on all replicas, one succeeds.
  * @returns false when it was finished before
  */
-export async function useSignInState(em: EntityManager, state: string, keptSeconds: number): Promise<boolean> {
+export async function takeSignInState(em: EntityManager, state: string, keptSeconds: number): Promise<boolean> {
   const rows = await query(
     em.fork(),
     `insert into used_sign_in_states (state_hash, expires_at) values (?, now() + ?::int * interval '1 second')

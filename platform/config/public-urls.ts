@@ -2,8 +2,9 @@ import type { Settings } from './settings.ts';
 
 type UrlSettings = Pick<Settings, 'PLATFORM_URL' | 'PLATFORM_API_HOST' | 'PLATFORM_API_PORT' | 'PLATFORM_CONSOLE_URL'>;
 
-/** Pages for people, under `/account` of the API or under the operator's own console. */
-export type AccountPage = 'sign-in' | 'reset-password' | 'forgot-password' | 'confirm-email-change';
+/** Pages of the console for people who are not signed in. */
+export const accountPages = ['sign-in', 'reset-password', 'forgot-password', 'confirm-email-change'] as const;
+export type AccountPage = (typeof accountPages)[number];
 
 /** The base URL at which clients reach the API. */
 export function apiUrl(settings: UrlSettings): string {
@@ -28,9 +29,13 @@ function ownUrl(settings: Pick<Settings, 'PLATFORM_API_HOST' | 'PLATFORM_API_POR
   return `http://${host}:${settings.PLATFORM_API_PORT}`;
 }
 
+/** The base URL of the console: the operator's own, or the one that the API serves. */
+export function consoleUrl(settings: UrlSettings): string {
+  return settings.PLATFORM_CONSOLE_URL?.replace(/\/+$/, '') ?? `${apiUrl(settings)}/console`;
+}
+
 /** The URL of a page, for mails. */
 export function accountPageUrl(settings: UrlSettings, page: AccountPage, query: Record<string, string> = {}): string {
-  const base = settings.PLATFORM_CONSOLE_URL?.replace(/\/+$/, '') ?? `${apiUrl(settings)}/account`;
   const parameters = new URLSearchParams(query).toString();
-  return `${base}/${page}${parameters === '' ? '' : `?${parameters}`}`;
+  return `${consoleUrl(settings)}/${page}${parameters === '' ? '' : `?${parameters}`}`;
 }

@@ -33,8 +33,6 @@ export interface PlatformSecrets {
   passwordPepper(secretKeyNumber: number): Buffer;
   /** The token in the link of a mail. It is the same at each attempt to send the mail. */
   linkToken(purpose: string, linkId: string): string;
-  /** Sign the hidden fields of a page's form. */
-  formKeys(): Buffer[];
   /** Encrypt a browser's cookie during the sign-in at an identity provider. */
   pendingSignInKeys(): Buffer[];
   /** Encrypts credentials of mounts so that only the sandbox's host can decrypt them. */
@@ -102,7 +100,6 @@ export function deriveSecrets(
     accessTokenKey: (keyId, number) => deriveKey(keys.key(number), `access-token ${keyId}`),
     passwordPepper: (number) => derive('password-pepper', number),
     linkToken: (purpose, linkId) => tokenFor(derive('account-link', keys.current), `${purpose} ${linkId}`),
-    formKeys: accepted('form'),
     pendingSignInKeys: accepted('pending-sign-in'),
     sealFor: sealFor('sealed-for-host'),
     openFor: openFor('sealed-for-host'),

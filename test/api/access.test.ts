@@ -42,8 +42,6 @@ interface Row {
   owners?: (data: Json) => string[];
   /** A route that makes the object that this one removes. */
   after?: string;
-  /** A form of a page: without the page's own token it is 403. */
-  isForm?: boolean;
 }
 
 interface Names {
@@ -99,15 +97,15 @@ const table: Record<string, Row> = {
   'POST /account/add-card/begin': { ...anyone, body: () => ({ token: 'x' }) },
   'POST /account/add-card/check': { ...anyone, body: () => ({ token: 'x' }) },
   'GET /account/sign-in': anyone,
-  'POST /account/sign-in': { ...anyone, isForm: true },
   'GET /account/reset-password': anyone,
-  'POST /account/reset-password': { ...anyone, isForm: true },
   'GET /account/confirm-email-change': anyone,
-  'POST /account/confirm-email-change': { ...anyone, isForm: true },
   'GET /account/forgot-password': anyone,
-  'POST /account/forgot-password': { ...anyone, isForm: true },
   'POST /v1/auth/sign-in': { ...anyone, body: () => ({}) },
   'POST /v1/auth/sign-out': user('own'),
+  'POST /v1/auth/session': { ...anyone, body: () => ({}) },
+  'GET /v1/auth/session': user('own', { owners: (data) => [data.user_id] }),
+  'DELETE /v1/auth/session': user('own'),
+  'GET /v1/auth/providers': anyone,
   'POST /v1/auth/forgot-password': { ...anyone, body: () => ({}) },
   'POST /v1/auth/reset-password': { ...anyone, body: () => ({}) },
   'GET /v1/auth/oidc/:issuer/start': anyone,
@@ -330,7 +328,6 @@ function expected(name: string, row: Row, kind: Kind): string {
   // A token has the same access as a key of the same user.
   if (kind === 'a user with a token') return expected(name, row, 'a user');
   if (kind === 'the account root with a token') return expected(name, row, 'the account root');
-  if (row.isForm) return '403 undefined';
   if (who === 'anyone') return 'in';
   switch (kind) {
     case 'no key':

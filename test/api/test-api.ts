@@ -136,7 +136,6 @@ export async function startApi(
     passwords: new PasswordHashes(secrets, cheapHashes),
     identityProviders: new IdentityProviders(settings, { logger }),
     pendingSignIns: new PendingSignIns(secrets.pendingSignInKeys, false),
-    formKeys: secrets.formKeys,
     webhookKeys: new WebhookKeys(secrets),
     passwordResets: on?.passwordResets ?? noPasswordResets,
     codec: new EncryptionCodec(secrets),

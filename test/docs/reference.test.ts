@@ -250,6 +250,9 @@ async function showUsersAndQuotas(): Promise<void> {
   await recorder.show('listUsageSessions');
   await recorder.show('listUsageEvents');
 
+  await recorder.show('getSession', { authorization });
+  await recorder.show('startSession', { body: { email: created.user.email, password }, authorization: null });
+  await recorder.show('endSession', { authorization: `Bearer ${await signIn()}` });
   await recorder.show('signOut', { authorization });
   const changed = { current_password: password, new_password: 'seven-brown-otters-9' };
   await recorder.show('changePassword', { body: changed, authorization: `Bearer ${await signIn()}` });
@@ -326,6 +329,7 @@ async function showWebhooks(): Promise<void> {
 
 async function showSignIns(): Promise<void> {
   const issuer = { issuer: 'corp' };
+  await recorder.show('listIdentityProviders', { authorization: null });
   const begun = await recorder.call('startOidcSignIn', { params: issuer, authorization: null });
   recorder.shown.set('startOidcSignIn', { status: begun.status });
   const cookie = begun.headers.getSetCookie()[0]!.split(';')[0]!;

@@ -19,10 +19,11 @@ import {
   markNotificationRead,
   markNotificationUnread,
 } from './notifications.ts';
-import { finishOidcSignIn, startOidcSignIn } from './oidc/sign-in.ts';
+import { finishOidcSignIn, listIdentityProviders, startOidcSignIn } from './oidc/sign-in.ts';
 import { getProfile, updateAccount, updateProfile } from './profile.ts';
 import { addSandboxToProject, evictSandboxFromProject, listProjectSandboxes } from './project-sandboxes.ts';
 import { createProject, deleteProject, getProject, listProjects, updateProject } from './projects.ts';
+import { endSession, getSession, startSession } from './sign-in/browser-session.ts';
 import {
   changePassword,
   forgotPassword,
@@ -61,8 +62,12 @@ export const accountRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   bulkDeleteNotifications,
   signInWithPassword,
   signOut,
+  startSession,
+  getSession,
+  endSession,
   forgotPassword,
   resetPassword,
+  listIdentityProviders,
   startOidcSignIn,
   finishOidcSignIn,
   getProfile,

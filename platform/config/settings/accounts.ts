@@ -18,8 +18,8 @@ export const accountSettings = {
     'must be an address, or Name <address>',
   ),
   /**
-   * The URL of the operator's own pages. Links in mails point there instead of at `/account` of the API, with the paths
-   * `sign-in`, `reset-password` and `forgot-password`. Empty: the API serves small pages itself.
+   * The URL of the operator's own console. Links in mails point there instead of at `/console` of the API, with the paths
+   * `sign-in`, `reset-password`, `forgot-password` and `confirm-email-change`. Empty: the platform's own console.
    */
   PLATFORM_CONSOLE_URL: z.preprocess(emptyIsUnset, z.url({ protocol: /^https?$/ }).optional()),
   /**

@@ -458,9 +458,12 @@ describe('the answer of a provider proves nothing', () => {
     const reply = { header: (_name: string, value: string) => (forged = value.split(';')[0]!) };
     const { searchParams } = other.url;
     states.keep({ headers: {} } as never, reply as never, 'corp', {
-      state: searchParams.get('state')!,
-      nonce: searchParams.get('nonce')!,
-      codeVerifier: 'x'.repeat(43),
+      returnTo: '/',
+      checks: {
+        state: searchParams.get('state')!,
+        nonce: searchParams.get('nonce')!,
+        codeVerifier: 'x'.repeat(43),
+      },
     });
     expect(readCode(await finish({ id: 'corp', cookie: forged }, other.back))).toEqual([401, 'identity_not_proven']);
   });
@@ -510,9 +513,8 @@ describe('a sign-in is finished once, where it was begun:', () => {
     const secure = new PendingSignIns(() => [randomBytes(32)], true);
     const headers: string[] = [];
     secure.keep({ headers: {} } as never, { header: (_: string, value: string) => headers.push(value) } as never, 'a', {
-      state: 's',
-      nonce: 'n',
-      codeVerifier: 'v',
+      returnTo: '/',
+      checks: { state: 's', nonce: 'n', codeVerifier: 'v' },
     });
     expect(headers[0]).toContain('; Secure');
   });
@@ -655,7 +657,7 @@ describe('a faulty provider', () => {
     });
   });
 
-  test('that is down: 503, and a page with the code for people; once it is back, it is asked again', async () => {
+  test('that is down: 503, and the code on the sign-in page for people; once it is back, it is asked again', async () => {
     let isDown = true;
     there.instead = (_path, reply) => {
       if (isDown) reply.destroy();
@@ -664,9 +666,10 @@ describe('a faulty provider', () => {
     try {
       const fresh = await appWith(settings);
       const page = await fresh.inject({ url: `${oidc}/corp/start`, headers: { accept: 'text/html,*/*' } });
-      expect([page.statusCode, page.headers['content-type']]).toEqual([503, 'text/html; charset=utf-8']);
-      expect(page.body).toContain('<code>identity_provider_unavailable</code>');
-      expect(page.body).toContain('Example Corp cannot be reached now');
+      expect([page.statusCode, page.headers.location]).toEqual([
+        302,
+        `${origin}/console/sign-in?error=identity_provider_unavailable`,
+      ]);
       isDown = false;
       expect((await fresh.inject({ url: `${oidc}/corp/start` })).statusCode).toBe(302);
       const asked = there.asked.length;
@@ -815,48 +818,76 @@ describe('a user who signs in through a provider', () => {
 describe('for people', () => {
   const browser = { accept: 'text/html,application/xhtml+xml,*/*;q=0.8' };
 
-  async function comeBack(through: FastifyInstance, ada: PersonThere) {
-    const start = await through.inject({ url: `${oidc}/corp/start`, headers: browser });
+  async function comeBack(through: FastifyInstance, ada: PersonThere, returnTo = '') {
+    const start = await through.inject({ url: `${oidc}/corp/start${returnTo}`, headers: browser });
     const back = await there.signIn(String(start.headers.location), ada);
     const cookie = String(start.headers['set-cookie']).split(';')[0]!;
     return through.inject({ url: `${oidc}/corp/callback${back.search}`, headers: { ...browser, cookie } });
   }
 
-  test('the sign-in page has a button for each issuer, which is a link', async () => {
-    const { body } = await app.inject({ url: '/account/sign-in' });
-    const links = [...body.matchAll(/<a class="button" href="([^"]+)">([^<]+)<\/a>/g)];
-    expect(links.map(([, url, text]) => [url, text])).toEqual(
-      ['corp', 'open', 'elsewhere'].map((id) => [`${oidc}/${id}/start`, 'Sign in with Example Corp']),
+  test('each issuer has a button for a sign-in page', async () => {
+    const { body } = await client.send('GET', '/v1/auth/providers');
+    expect(body.data.providers).toEqual(
+      ['corp', 'open', 'elsewhere'].map((id) => ({ id, label: 'Example Corp', start_path: `${oidc}/${id}/start` })),
     );
-    expect(body).not.toMatch(/<script|style=|https?:\/\//);
-    expect((await api.app.inject({ url: '/account/sign-in' })).body).not.toContain('class="button"');
+    expect((await api.send(null, 'GET', '/v1/auth/providers')).body.data.providers).toEqual([]);
   });
 
-  test('the token, or the error with its code, is on a page with the strict policy', async () => {
-    const ada = person();
-    await invite(ada.email!);
-    const pages = [await comeBack(app, ada), await comeBack(app, person())];
-    for (const { headers } of pages) {
-      expect(headers).toMatchObject({
-        'content-type': 'text/html; charset=utf-8',
-        'content-security-policy':
-          "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
-        'referrer-policy': 'no-referrer',
-        'cache-control': 'no-store',
-      });
+  test('the browser gets the session as a cookie and enters the console where it wanted to', async () => {
+    for (const [asked, entered] of [
+      ['', '/'],
+      ['?return_to=', '/'],
+      ['?return_to=/', '/'],
+      ['?return_to=/sandboxes/sbx-1/', '/sandboxes/sbx-1/'],
+      [
+        `?return_to=${encodeURIComponent('/sandboxes?status=running&search=a%20b')}`,
+        '/sandboxes?status=running&search=a%20b',
+      ],
+    ] as const) {
+      const ada = person();
+      await invite(ada.email!);
+      const done = await comeBack(app, ada, asked);
+      expect([done.statusCode, done.headers.location]).toEqual([302, `${origin}/console${entered}`]);
+      expect(done.headers).toMatchObject({ 'referrer-policy': 'no-referrer', 'cache-control': 'no-store' });
+      expect(done.body).toBe('');
+      const cookies = [done.headers['set-cookie']].flat().map(String);
+      const [session] = cookies.filter((each) => each.startsWith('sandbox-session='));
+      expect(session).toMatch(/^sandbox-session=eyJ[\w.-]+; Path=\/; Expires=[^;]+; HttpOnly; SameSite=Strict$/);
+      const headers = { cookie: session!.split(';')[0]!, 'sec-fetch-site': 'same-origin' };
+      expect((await client.send('GET', '/v1/auth/session', { headers })).body.data.email).toBe(ada.email);
     }
-    expect(pages.map(({ statusCode }) => statusCode)).toEqual([200, 403]);
-    expect(pages[0]!.body).toMatch(/<code>eyJ[\w.-]+<\/code>/);
-    expect(pages[1]!.body).toContain('<code>not_invited</code>');
-    const broken = await app.inject({ url: `${oidc}/corp/callback?state=a&state=b`, headers: browser });
-    expect([broken.statusCode, broken.headers['content-type']]).toEqual([400, 'text/html; charset=utf-8']);
   });
 
-  test('no text of a provider is on a page', async () => {
-    const url = `${oidc}/corp/callback?error=%3Cscript%3E&error_description=%3Cscript%3E&state=%3Cscript%3E`;
-    const { body } = await app.inject({ url, headers: browser });
-    expect(body).toContain('<code>sign_in_not_pending</code>');
-    expect(body).not.toContain('script');
+  test.each([
+    ...['sandboxes', '//evil.example', '/\\evil.example', '/a//b', '/../v1/auth', '/%2e%2e/v1', '/a.b', '/a b', '/a#b'],
+    ...['https://evil.example', '/a?b=//c', '/a?b=<c>', '/ä', `/${'a'.repeat(512)}`, '/a\r\nset-cookie: b=c'],
+  ])('no other address is one to return to: %j', async (path) => {
+    const url = `${oidc}/corp/start?return_to=${encodeURIComponent(path)}`;
+    expect(readCode(await client.send('GET', url))).toEqual([400, 'validation_failed']);
+    const shown = await app.inject({ url, headers: browser });
+    expect([shown.statusCode, shown.headers.location]).toEqual([
+      302,
+      `${origin}/console/sign-in?error=validation_failed`,
+    ]);
+  });
+
+  test('the browser learns the code of an error on the sign-in page of the console, and no text of a provider', async () => {
+    const refused = await comeBack(app, person());
+    expect([refused.statusCode, refused.headers.location]).toEqual([
+      302,
+      `${origin}/console/sign-in?error=not_invited`,
+    ]);
+    expect([refused.headers['set-cookie']].flat().map(String)).not.toContainEqual(expect.stringMatching(/eyJ/));
+    for (const query of ['state=a&state=b', 'error=%3Cscript%3E&error_description=%3Cscript%3E&state=%3Cscript%3E']) {
+      const { statusCode, headers, body } = await app.inject({
+        url: `${oidc}/corp/callback?${query}`,
+        headers: browser,
+      });
+      expect([statusCode, body]).toEqual([302, '']);
+      expect(headers.location).toMatch(/\/console\/sign-in\?error=(validation_failed|sign_in_not_pending)$/);
+    }
+    const unknown = await app.inject({ url: `${oidc}/none/start`, headers: browser });
+    expect(unknown.headers.location).toBe(`${origin}/console/sign-in?error=not_found`);
   });
 
   test('the operator’s own console gets the token behind the #, or the code of the error', async () => {

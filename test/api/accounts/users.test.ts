@@ -59,7 +59,7 @@ describe('create', () => {
         last_login: null,
       },
       initial_password: expect.stringMatching(/^([a-z2-8]{5}-){3}[a-z2-8]{5}$/),
-      dedicated_signin_url: expect.stringMatching(/^http:.*\/account\/sign-in$/),
+      dedicated_signin_url: expect.stringMatching(/^http:.*\/console\/sign-in$/),
     });
     expect(await read(user.user_id)).toEqual(user);
     const session = await signIn(wanted.email.toUpperCase(), password);

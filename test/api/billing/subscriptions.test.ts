@@ -328,7 +328,7 @@ test('an unknown plan and a caller who is not root are refused', async () => {
 
 describe('the running period', () => {
   /** Usage that costs 12,345.67 in its first millisecond. */
-  const useProcessor = (caller: Caller) =>
+  const spendCores = (caller: Caller) =>
     api.orm.em.fork().execute(
       `insert into usage_events (resource_id, account_id, user_id, project_id, usage_type, period_start, period_end, amount, unit_price)
        select 'sbx-x', account_id, ?, ?, 'cpu_seconds', period_start, period_start + interval '1 millisecond', 1234567000, 0.01
@@ -340,7 +340,7 @@ describe('the running period', () => {
     // All of it is on one day.
     await farFromMidnight();
     const caller = await api.addAccount('pro');
-    await useProcessor(caller);
+    await spendCores(caller);
     const draft = (await api.send(caller, 'POST', '/v1/billing/invoice/generate')).body.data;
     expect(draft).toMatchObject({ status: 'draft', subtotal: 12_394.67, tax_amount: 0, total_amount: 12_394.67 });
     expect(draft.line_items.map((line: Json) => [line.type, line.amount])).toEqual([
@@ -370,7 +370,7 @@ describe('the running period', () => {
 
   test('of a free plan includes its usage', async () => {
     const caller = await api.addAccount('hobby');
-    await useProcessor(caller);
+    await spendCores(caller);
     const draft = (await api.send(caller, 'POST', '/v1/billing/invoice/generate')).body.data;
     expect(draft.line_items.map((line: Json) => line.amount)).toEqual([12_345.67, -12_345.67]);
     expect(draft.total_amount).toBe(0);

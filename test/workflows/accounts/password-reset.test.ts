@@ -80,7 +80,7 @@ test('a reset is requested, mailed and used once; the workflow ends and another 
 
   const mail = await mails.take(person.email);
   expect(mail.from).toEqual({ name: 'Sandboxes', address: 'no-reply@platform.test' });
-  expect(mail.text).toContain('http://platform.test/account/reset-password?token=');
+  expect(mail.text).toContain('http://platform.test/console/reset-password?token=');
   const token = tokenIn(mail);
   expect((await finish(token)).body.message).toBe('The new password is set');
   expect(readCode(await finish(token, 'ein anderes pferd'))).toEqual([400, 'invalid_link']);

@@ -225,7 +225,7 @@ describe("a change of the account's e-mail", () => {
   async function takeTokens(current: string, next: string) {
     const [old, fresh] = [await mails.take(current), await mails.take(next)];
     for (const mail of [old, fresh]) expect(mail.text).toContain(`from ${current} to ${next}`);
-    expect(old.text).toContain('http://platform.test/account/confirm-email-change?token=');
+    expect(old.text).toContain('http://platform.test/console/confirm-email-change?token=');
     return { current: tokenIn(old), new: tokenIn(fresh) };
   }
 

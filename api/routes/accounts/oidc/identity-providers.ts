@@ -23,11 +23,12 @@ export class IdentityProviders {
     );
   }
 
-  /** The labels and addresses of the buttons on the sign-in page. */
-  get buttons(): { label: string; url: string }[] {
+  /** The identity providers, each with the text of its button and the path that the button leads to. */
+  get all(): { id: string; label: string; startPath: string }[] {
     return [...this.#providers.values()].map(({ issuer: { id, label } }) => ({
+      id,
       label,
-      url: `${oidcPath}/${id}/start`,
+      startPath: `${oidcPath}/${id}/start`,
     }));
   }
 

@@ -5,6 +5,13 @@ import { open, seal } from '../../../../platform/config/sealed-box.ts';
 import type { SignInChecks } from './identity-provider.ts';
 import { oidcPath } from './identity-providers.ts';
 
+/** A sign-in that a person has begun. */
+export interface PendingSignIn {
+  checks: SignInChecks;
+  /** The path in the console to which the person returns. */
+  returnTo: string;
+}
+
 /** The time limit of a sign-in, from its start to the person's return from the provider. */
 export const pendingSeconds = 600;
 /** The maximum number in one browser. Each tab may have one. */
@@ -31,10 +38,14 @@ export class PendingSignIns {
   }
 
   /** Stores a sign-in in the browser. If the browser already has too many, all earlier ones are deleted. */
-  keep(request: FastifyRequest, reply: FastifyReply, issuerId: string, checks: SignInChecks): void {
+  keep(request: FastifyRequest, reply: FastifyReply, issuerId: string, { checks, returnTo }: PendingSignIn): void {
     const names = Object.keys(parseCookies(request)).filter((name) => ownName.test(name));
     if (names.length >= pendingAtMost) for (const name of names.slice(0, 50)) this.#set(reply, name, '', 0);
-    const sealed = seal(this.#keys()[0]!, formatPurpose(issuerId, checks.state), { ...checks, expiresAt: expiry() });
+    const sealed = seal(this.#keys()[0]!, formatPurpose(issuerId, checks.state), {
+      ...checks,
+      returnTo,
+      expiresAt: expiry(),
+    });
     this.#set(reply, prefix + checks.state, sealed, pendingSeconds);
   }
 
@@ -42,17 +53,19 @@ export class PendingSignIns {
    * Returns the sign-in that this browser began with a state, and deletes it from the browser.
    * @throws {AppError} `sign_in_not_pending` when this browser began none with it, or too long ago
    */
-  take(request: FastifyRequest, reply: FastifyReply, issuerId: string, state: string): SignInChecks {
+  take(request: FastifyRequest, reply: FastifyReply, issuerId: string, state: string): PendingSignIn {
     const name = prefix + state;
     const sealed = ownName.test(name) ? parseCookies(request)[name] : undefined;
     if (sealed === undefined) throw notPending();
     this.#set(reply, name, '', 0);
     const pending = this.#open(sealed, formatPurpose(issuerId, state));
     if (!pending || pending.expiresAt < Date.now()) throw notPending();
-    return pending;
+    const { returnTo = '/', ...checks } = pending;
+    return { checks, returnTo };
   }
 
-  #open(sealed: string, purpose: string): (SignInChecks & { expiresAt: number }) | null {
+  /** Cookies of the release before have no path to return to. */
+  #open(sealed: string, purpose: string): (SignInChecks & { returnTo?: string; expiresAt: number }) | null {
     for (const key of this.#keys()) {
       try {
         return open(key, purpose, sealed);

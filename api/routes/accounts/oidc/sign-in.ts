@@ -1,19 +1,66 @@
 import { z } from 'zod';
-import { isAddressOfIdentities, signInByIdentity, useSignInState } from '../../../../db/accounts/identity-sign-ins.ts';
+import { isAddressOfIdentities, signInByIdentity, takeSignInState } from '../../../../db/accounts/identity-sign-ins.ts';
 import { admitAddress, forgiveAddress } from '../../../../db/accounts/sign-ins.ts';
 import { clientKey } from '../../../../domain/client-address.ts';
 import { AppError } from '../../../../domain/errors.ts';
 import { anyone } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
-import { problemHandler, sendSignedIn, wantsPage } from '../../../pages/oidc-answers.ts';
+import { optionalQuery } from '../../../schemas/fields.ts';
 import { envelope, failures, success } from '../../../schemas/replies.ts';
 import { type AccessToken, requireNoWait, tokenSchema } from '../sign-in/with-password.ts';
+import { enterConsole, problemHandler, wantsPage } from './browser-replies.ts';
 import type { IdentityProvider, SignInChecks } from './identity-provider.ts';
 import { oidcPath } from './identity-providers.ts';
 import { notPending, pendingSeconds } from './pending-sign-ins.ts';
 
+const providerSchema = z.object({
+  id: z.string().meta({ examples: ['corp'] }),
+  label: z
+    .string()
+    .meta({ examples: ['Example Corp'] })
+    .describe('The text of the button'),
+  start_path: z
+    .string()
+    .meta({ examples: ['/v1/auth/oidc/corp/start'] })
+    .describe('Where the button leads: `GET /v1/auth/oidc/{issuer}/start`'),
+});
+
+/** `GET /v1/auth/providers`. */
+export function listIdentityProviders(api: Api, deps: ApiDependencies): void {
+  api.route({
+    method: 'GET',
+    url: '/v1/auth/providers',
+    config: { access: anyone({ requestsPerMinute: 60 }) },
+    schema: {
+      operationId: 'listIdentityProviders',
+      tags: ['Sign-in'],
+      summary: 'List the identity providers for the buttons of a sign-in page',
+      description: 'The identity providers that the operator has configured. Empty: users sign in with passwords only.',
+      response: {
+        200: envelope(z.object({ providers: z.array(providerSchema) }), 'The identity providers'),
+        ...failures(),
+      },
+    },
+    handler: async () => {
+      const providers = deps.identityProviders.all;
+      return success({
+        providers: providers.map(({ id, label, startPath }) => ({ id, label, start_path: startPath })),
+      });
+    },
+  });
+}
+
 const oidcIssuerPath = z.object({
   issuer: z.string().describe('The `id` of an issuer in `PLATFORM_OIDC_ISSUERS`'),
+});
+
+/** Segments without dots, so that no path leads out of the console. A query needs no `/`. */
+const consolePath = /^\/([\w-]+(\/[\w-]+)*\/?)?(\?[\w.~%&=,:+*-]*)?$/;
+
+const startQuery = z.object({
+  return_to: optionalQuery(
+    z.string().max(512).regex(consolePath, 'must be a path of the console, such as /sandboxes'),
+  ).describe('The path in the console where the browser goes after the sign-in. Default `/`'),
 });
 
 /** `GET /v1/auth/oidc/{issuer}/start`. The target of a button on the sign-in page. */
@@ -26,11 +73,13 @@ export function startOidcSignIn(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId: 'startOidcSignIn',
       tags: ['Sign-in'],
-      summary: 'Redirect a browser to an identity provider to sign in; an error is a page if the request accepts HTML',
+      summary: 'Redirect a browser to an identity provider to sign in',
       description:
         'Replies 302 to the identity provider that the operator configured with this id, with a cookie that binds ' +
-        'the sign-in to this browser. The sign-in must be completed within ten minutes.',
+        'the sign-in to this browser. The sign-in must be completed within ten minutes. If a request that accepts HTML ' +
+        'fails, it is redirected to the sign-in page of the console with the code of the error.',
       params: oidcIssuerPath,
+      querystring: startQuery,
       response: {
         302: z.null().describe('Redirect to the identity provider. The browser keeps a cookie for ten minutes'),
         ...failures('not_found', 'identity_provider_unavailable'),
@@ -40,7 +89,8 @@ export function startOidcSignIn(api: Api, deps: ApiDependencies): void {
     handler: async (request, reply) => {
       const provider = deps.identityProviders.get(request.params.issuer);
       const { url, checks } = await provider.begin();
-      deps.pendingSignIns.keep(request, reply, provider.issuer.id, checks);
+      const returnTo = request.query.return_to ?? '/';
+      deps.pendingSignIns.keep(request, reply, provider.issuer.id, { checks, returnTo });
       return reply.headers({ 'cache-control': 'no-store', 'referrer-policy': 'no-referrer' }).redirect(url.href);
     },
   });
@@ -69,24 +119,18 @@ export function finishOidcSignIn(api: Api, deps: ApiDependencies): void {
     schema: {
       operationId,
       tags: ['Sign-in'],
-      summary: 'Complete a sign-in with the reply of an identity provider; returns a page if the request accepts HTML',
+      summary: 'Complete a sign-in with the reply of an identity provider',
       description:
         'The identity provider redirects the browser here with `code` and `state`, or with `error`. The code ' +
         'is exchanged for tokens, and ' +
-        'the user with this identity, or the user who was invited with its e-mail, gets an access token.',
+        'the user with this identity, or the user who was invited with its e-mail, gets an access token. A request that ' +
+        'accepts HTML is redirected to the console, with the session in a cookie, or in case of an error to its ' +
+        'sign-in page with the code.',
       params: oidcIssuerPath,
       querystring: query,
       response: {
-        200: {
-          description: 'An access token, which works for an hour',
-          content: {
-            'application/json': { schema: envelope(tokenSchema, 'An access token, which works for an hour') },
-            'text/html': { schema: z.string() },
-          },
-        },
-        302: z
-          .null()
-          .describe('Redirect to the page `sign-in` of `PLATFORM_CONSOLE_URL`, with the token or an error code'),
+        200: envelope(tokenSchema, 'An access token, which works for an hour'),
+        302: z.null().describe('Redirect to the console; with `PLATFORM_CONSOLE_URL` to its page `sign-in`'),
         ...failures(
           ...(['not_found', 'sign_in_not_pending', 'identity_not_proven', 'sign_in_declined'] as const),
           ...(['email_not_verified', 'email_domain_not_allowed', 'not_invited', 'email_taken'] as const),
@@ -98,7 +142,7 @@ export function finishOidcSignIn(api: Api, deps: ApiDependencies): void {
     errorHandler: problemHandler(deps.settings),
     handler: async (request, reply) => {
       const provider = deps.identityProviders.get(request.params.issuer);
-      const checks = deps.pendingSignIns.take(request, reply, provider.issuer.id, request.query.state);
+      const { checks, returnTo } = deps.pendingSignIns.take(request, reply, provider.issuer.id, request.query.state);
       const token = await signInThroughProvider(deps, provider, {
         query: request.url.split('?')[1] ?? '',
         checks,
@@ -107,7 +151,7 @@ export function finishOidcSignIn(api: Api, deps: ApiDependencies): void {
         action: operationId,
       });
       reply.header('cache-control', 'no-store');
-      if (wantsPage(request)) return sendSignedIn(reply, deps.settings, token);
+      if (wantsPage(request)) return enterConsole(reply, deps.settings, token, returnTo);
       return reply.send(success({ access_token: token.accessToken, expires_at: token.expiresAt }));
     },
   });
@@ -138,7 +182,7 @@ async function signInThroughProvider(
 ): Promise<AccessToken> {
   const { em } = deps.orm;
   const address = clientKey(callback.address);
-  if (!(await useSignInState(em, callback.checks.state, pendingSeconds))) throw notPending();
+  if (!(await takeSignInState(em, callback.checks.state, pendingSeconds))) throw notPending();
   const { account_id: accountId, domains: emailDomains, create_users: createsUsers } = provider.issuer;
   const isKnown = await isAddressOfIdentities(em, accountId, address);
   if (!isKnown) requireNoWait(await admitAddress(em, address), '');

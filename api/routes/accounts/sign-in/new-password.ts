@@ -33,7 +33,7 @@ const newPassword = () =>
 const requestTakesMs = 300;
 
 /** Mails a link to set a new password to the user with this e-mail address, if there is one. */
-export async function requestResetByEmail(deps: ApiDependencies, text: string): Promise<void> {
+async function requestResetByEmail(deps: ApiDependencies, text: string): Promise<void> {
   await Promise.all([startReset(deps, readEmailAddress(text)), delay(requestTakesMs)]);
 }
 
@@ -49,7 +49,7 @@ async function startReset(deps: ApiDependencies, email: string | null): Promise<
  * Sets the password of the user of a mailed link, and invalidates the link.
  * @throws {AppError} `invalid_link`, `weak_password`, `password_not_changed`, `temporarily_unavailable`
  */
-export async function setPasswordByLink(
+async function setPasswordByLink(
   deps: ApiDependencies,
   { token, password, address }: { token: string; password: string; address: string },
 ): Promise<void> {

@@ -90,7 +90,7 @@ export const tokenSchema = z
 /** A password to compare, not to set. A longer one is simply a wrong password. */
 export const givenPassword = () => z.string().max(16_384);
 
-const body = z.object({ email: z.string().max(1024), password: givenPassword() });
+export const signInBody = z.object({ email: z.string().max(1024), password: givenPassword() });
 
 /** `POST /v1/auth/sign-in`. */
 export function signInWithPassword(api: Api, deps: ApiDependencies): void {
@@ -106,7 +106,7 @@ export function signInWithPassword(api: Api, deps: ApiDependencies): void {
         'The access token works for an hour on every route that accepts an API key, as `Authorization: Bearer ' +
         '<token>`. Failed ' +
         'attempts delay the next ones: `Retry-After` says how long to wait.',
-      body,
+      body: signInBody,
       response: {
         200: envelope(tokenSchema, 'An access token, which works for an hour'),
         ...failures(ofMutations, 'invalid_credentials', 'too_many_sign_ins'),
