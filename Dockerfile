@@ -11,7 +11,8 @@ RUN npm ci
 COPY . .
 # With the same Node that reads the agent's code cache in a sandbox.
 RUN node_modules/.bin/node agent/build.mjs && node_modules/.bin/node worker/build-workflow-bundle.ts \
-  && node_modules/.bin/node gateway/pages/build.mjs && node_modules/.bin/node clients/build.mjs
+  && node_modules/.bin/node gateway/pages/build.mjs && node_modules/.bin/node console/build.mjs \
+  && node_modules/.bin/node clients/build.mjs
 # Leaves out what a running platform does not load, and the embedded Postgres, which is an optional npm dependency because
 # each of its packages is for one processor. Operator commands use parts of ops/local-stack and ops/setup.
 RUN npm prune --omit=dev \

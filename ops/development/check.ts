@@ -56,6 +56,7 @@ async function perl(): Promise<Outcome> {
 const checks: Record<string, () => Promise<Outcome>> = {
   types: () => run('tsc', '--noEmit', '--project', '.'),
   'types of web pages': () => run('tsc', '--noEmit', '--project', 'gateway/pages/web'),
+  'types of the console': () => run('tsc', '--noEmit', '--project', 'console'),
   'lint and format': () => run('biome', 'ci', '--colors=off', '--error-on-warnings', '.'),
   'dead code': () => run('knip', '--no-progress'),
   'import directions': imports,

@@ -12,6 +12,7 @@ const ofDevelopers = [
 const bundled = [
   'agent/!(dist|code-cache.mjs)',
   'gateway/pages/{build.mjs,web}',
+  'console/!(dist|README.md)',
   'clients/!(dist|README.md|integrations|mcp|python|typescript)',
   'clients/{integrations,mcp,python,typescript}/!(README.md)',
 ];

@@ -84,6 +84,7 @@ function buildPlatform(): void {
     'agent/build.mjs',
     'worker/build-workflow-bundle.ts',
     'gateway/pages/build.mjs',
+    'console/build.mjs',
     'clients/build.mjs',
   ]) {
     inFixedPlace('node_modules/node/bin/node', script);

@@ -37,6 +37,14 @@ export function webPagesBundle(root) {
 }
 
 /**
+ * The web console that the API serves, bundled.
+ * @param {string} root
+ */
+export function consoleBundle(root) {
+  return bundle(root, { title: 'Console', folder: 'console', what: 'building the console' });
+}
+
+/**
  * The packages of the clients, which the API serves.
  * @param {string} root
  */

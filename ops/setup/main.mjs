@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { fullPath } from '../../platform/config/programs.mjs';
 import { isRelease } from '../../platform/config/unpacked-release.mjs';
 import { baseImage, codeInterpreterImage, imagesAskedFor } from './builtin-images.mjs';
-import { agentBundle, agentCodeCache, clientPackages, webPagesBundle } from './bundles.mjs';
+import { agentBundle, agentCodeCache, clientPackages, consoleBundle, webPagesBundle } from './bundles.mjs';
 import { lockFile } from './file-lock.mjs';
 import { removeGoCaches } from './go-programs.mjs';
 import { kubernetes } from './kubernetes-programs.mjs';
@@ -80,6 +80,7 @@ function startSteps(temporalSteps) {
     ...temporalSteps,
     agentBundle(root),
     webPagesBundle(root),
+    consoleBundle(root),
     clientPackages(root),
     baseImage(root),
   ];
@@ -96,6 +97,7 @@ function testSteps(purpose) {
     paymentTestServerProgram(),
     agentBundle(root),
     webPagesBundle(root),
+    consoleBundle(root),
     clientPackages(root),
     baseImage(root),
     codeInterpreterImage(root),

@@ -2,7 +2,8 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { file_sandboxagent } from '../../agent/proto/gen/sandboxagent_pb.js';
 import { agentTypes } from '../../ops/development/client-types/agent-types.ts';
-import { apiTypes } from '../../ops/development/client-types/api-types.ts';
+import { allOperations, apiTypes } from '../../ops/development/client-types/api-types.ts';
+import { formFieldsSource } from '../../ops/development/client-types/form-fields.ts';
 import { jsonSchemas } from '../../ops/development/client-types/json-schemas.ts';
 import { pythonAgent, pythonApi } from '../../ops/development/client-types/python.ts';
 import { typescriptAgent, typescriptApi } from '../../ops/development/client-types/typescript.ts';
@@ -10,7 +11,7 @@ import { startApi } from '../api/test-api.ts';
 
 const clients = path.resolve(import.meta.dirname, '../../clients');
 
-test('the types of the clients match the OpenAPI document and the proto file', async () => {
+test('the types of the clients and of the console match the OpenAPI document and the proto file', async () => {
   const { client, stop } = await startApi();
   await stop();
   const api = apiTypes(client.document);
@@ -18,6 +19,8 @@ test('the types of the clients match the OpenAPI document and the proto file', a
   const generated: Record<string, string> = {
     'typescript/src/generated/api.ts': typescriptApi(api),
     'typescript/src/generated/agent.ts': typescriptAgent(agent),
+    '../console/src/api/generated.ts': typescriptApi(apiTypes(client.document, allOperations(client.document))),
+    '../console/src/api/generated-forms.ts': formFieldsSource(client.document),
     '../api/openapi/agent/messages.json': `${JSON.stringify(jsonSchemas(agent.declarations), null, 2)}\n`,
     'python/src/sandbox_platform/_generated/api.py': pythonApi(api),
     'python/src/sandbox_platform/_generated/agent.py': pythonAgent(agent),

@@ -67,7 +67,14 @@ export interface AuditEvent {
 export interface BalanceChange {
   transaction_id: string;
   account_id: string;
-  kind: 'credit_granted' | 'credit_refunded' | 'invoice_issued' | 'invoice_voided' | 'balance_used' | 'payment_received' | 'payment_refunded';
+  kind:
+    | 'credit_granted'
+    | 'credit_refunded'
+    | 'invoice_issued'
+    | 'invoice_voided'
+    | 'balance_used'
+    | 'payment_received'
+    | 'payment_refunded';
   description: string;
   /** Positive: credit was added */
   amount: number;
@@ -457,11 +464,13 @@ export interface CreateApiKeyBody {
 export interface CreateBudgetBody {
   budget_amount: number;
   /** 50, 80 and 100 % by default */
-  alert_thresholds?: {
-    /** Of the amount */
-    percent: number;
-    enabled?: boolean | null;
-  }[] | null;
+  alert_thresholds?:
+    | {
+        /** Of the amount */
+        percent: number;
+        enabled?: boolean | null;
+      }[]
+    | null;
   limit_type?: 'soft' | 'hard' | null;
   notification_emails?: string[] | null;
 }
@@ -518,46 +527,51 @@ export interface CreateSandboxBody {
   secure?: boolean | null;
   allow_internet_access?: boolean | null;
   /** One bucket mount, or a list of them */
-  object_storage?: {
-    /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
-    uri: string;
-    /** A region or an endpoint is required */
-    region?: string | null;
-    /** URL of an S3-compatible server */
-    endpoint?: string | null;
-    /** Absolute path in the sandbox; a missing folder is created */
-    mount_point: string;
-    access_key: string;
-    secret_key: string;
-    /** Makes the mount `short_lived` */
-    session_token?: string | null;
-  } | {
-    /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
-    uri: string;
-    /** A region or an endpoint is required */
-    region?: string | null;
-    /** URL of an S3-compatible server */
-    endpoint?: string | null;
-    /** Absolute path in the sandbox; a missing folder is created */
-    mount_point: string;
-    access_key: string;
-    secret_key: string;
-    /** Makes the mount `short_lived` */
-    session_token?: string | null;
-  }[] | null;
+  object_storage?:
+    | {
+        /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
+        uri: string;
+        /** A region or an endpoint is required */
+        region?: string | null;
+        /** URL of an S3-compatible server */
+        endpoint?: string | null;
+        /** Absolute path in the sandbox; a missing folder is created */
+        mount_point: string;
+        access_key: string;
+        secret_key: string;
+        /** Makes the mount `short_lived` */
+        session_token?: string | null;
+      }
+    | {
+        /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
+        uri: string;
+        /** A region or an endpoint is required */
+        region?: string | null;
+        /** URL of an S3-compatible server */
+        endpoint?: string | null;
+        /** Absolute path in the sandbox; a missing folder is created */
+        mount_point: string;
+        access_key: string;
+        secret_key: string;
+        /** Makes the mount `short_lived` */
+        session_token?: string | null;
+      }[]
+    | null;
   /** The image's own s3fs runs in the sandbox. Not with a session token; ignored for templates that are not custom */
   object_storage_direct_mount?: boolean | null;
   /** Only with a direct mount; empty: the s3fs in PATH */
   s3fs_executable_path?: string | null;
-  custom_ports?: {
-    port: number;
-    name: string;
-    protocol?: 'TCP' | 'UDP' | 'WEBRTC' | null;
-    /** The port on which the server in the sandbox listens; default: `port` */
-    service_port?: number | null;
-    /** Require the access token */
-    is_protected?: boolean | null;
-  }[] | null;
+  custom_ports?:
+    | {
+        port: number;
+        name: string;
+        protocol?: 'TCP' | 'UDP' | 'WEBRTC' | null;
+        /** The port on which the server in the sandbox listens; default: `port` */
+        service_port?: number | null;
+        /** Require the access token */
+        is_protected?: boolean | null;
+      }[]
+    | null;
   locality?: {
     /** Use the caller's region if `region` is left out */
     auto_detect?: boolean | null;
@@ -726,10 +740,52 @@ export interface CreatedSandbox {
   custom_ports: Port[];
   template_custom_command: string | null;
   template_ready_command: string | null;
-  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
-  substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
+  status:
+    | 'created'
+    | 'starting'
+    | 'running'
+    | 'pausing'
+    | 'paused'
+    | 'resuming'
+    | 'terminating'
+    | 'terminated'
+    | 'failed';
+  substatus:
+    | 'allocating'
+    | 'deploying'
+    | 'initializing'
+    | 'waiting_ready'
+    | 'cleaning_resources'
+    | 'cleaning_data'
+    | null;
   /** The reason of this status */
-  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
+  reason:
+    | 'user_requested'
+    | 'timeout'
+    | 'auto_pause'
+    | 'persistence_expired'
+    | 'image_pull_failed'
+    | 'image_refused'
+    | 'not_ready'
+    | 'start_failed'
+    | 'no_capacity'
+    | 'host_lost'
+    | 'host_restarted'
+    | 'host_disk_full'
+    | 'disk_lost'
+    | 'host_disk_pressure'
+    | 'host_draining'
+    | 'runtime_exited'
+    | 'pause_failed'
+    | 'resume_failed'
+    | 'restarted'
+    | 'restart_failed'
+    | 'budget_restricted'
+    | 'quota_used_up'
+    | 'object_storage_mount_failed'
+    | 'object_storage_credentials_required'
+    | 'ended_by_operator'
+    | null;
   created_at: string;
   updated_at: string;
   started_at: string | null;
@@ -872,16 +928,18 @@ export interface ForgotPasswordBody {
 
 export type ForgotPasswordData = null;
 
-export type GetActiveExecData = {
-  active: false;
-} | {
-  active: true;
-  stream_path: string;
-  command: string;
-  cwd: string;
-  started_at: string;
-  deadline: string;
-};
+export type GetActiveExecData =
+  | {
+      active: false;
+    }
+  | {
+      active: true;
+      stream_path: string;
+      command: string;
+      cwd: string;
+      started_at: string;
+      deadline: string;
+    };
 
 export interface GetBalanceData {
   account_id: string;
@@ -946,7 +1004,16 @@ export interface GetReceiptQuery {
 
 export interface GetSandboxMetricsChartData {
   sandbox_id: string;
-  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
+  status:
+    | 'created'
+    | 'starting'
+    | 'running'
+    | 'pausing'
+    | 'paused'
+    | 'resuming'
+    | 'terminating'
+    | 'terminated'
+    | 'failed';
   time_window: {
     start: string;
     end: string;
@@ -1026,7 +1093,16 @@ export interface GetSandboxMetricsChartQuery {
 export interface GetSandboxMetricsData {
   sandbox_id: string;
   timestamp: string;
-  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
+  status:
+    | 'created'
+    | 'starting'
+    | 'running'
+    | 'pausing'
+    | 'paused'
+    | 'resuming'
+    | 'terminating'
+    | 'terminated'
+    | 'failed';
   uptime_seconds: number;
   /** Averages of each step, oldest first; steps in which the sandbox did not run are left out */
   metrics: SandboxMetrics[];
@@ -1058,9 +1134,51 @@ export interface GetSandboxStatsData {
 
 export interface GetSandboxStatusData {
   sandbox_id: string;
-  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
-  substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
-  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
+  status:
+    | 'created'
+    | 'starting'
+    | 'running'
+    | 'pausing'
+    | 'paused'
+    | 'resuming'
+    | 'terminating'
+    | 'terminated'
+    | 'failed';
+  substatus:
+    | 'allocating'
+    | 'deploying'
+    | 'initializing'
+    | 'waiting_ready'
+    | 'cleaning_resources'
+    | 'cleaning_data'
+    | null;
+  reason:
+    | 'user_requested'
+    | 'timeout'
+    | 'auto_pause'
+    | 'persistence_expired'
+    | 'image_pull_failed'
+    | 'image_refused'
+    | 'not_ready'
+    | 'start_failed'
+    | 'no_capacity'
+    | 'host_lost'
+    | 'host_restarted'
+    | 'host_disk_full'
+    | 'disk_lost'
+    | 'host_disk_pressure'
+    | 'host_draining'
+    | 'runtime_exited'
+    | 'pause_failed'
+    | 'resume_failed'
+    | 'restarted'
+    | 'restart_failed'
+    | 'budget_restricted'
+    | 'quota_used_up'
+    | 'object_storage_mount_failed'
+    | 'object_storage_credentials_required'
+    | 'ended_by_operator'
+    | null;
   updated_at: string;
 }
 
@@ -1099,26 +1217,28 @@ export interface GetUsageAnalyticsData {
     end: string;
   };
   /** Highest cost first; null without `group_by` */
-  groups: {
-    /** Null: usage without this key */
-    value: string | null;
-    /** Hours of one core, reserved while sandboxes run */
-    total_cpu_hours: number;
-    /** GB × hours, reserved while sandboxes run */
-    total_memory_gb_hours: number;
-    /** GB × hours of the disks of running and paused sandboxes */
-    total_storage_gb_hours: number;
-    /** GB sent and received */
-    total_traffic_gb: number;
-    /** GB × hours of the images of templates */
-    total_template_storage_gb_hours: number;
-    /** Hours of one core that were used; not charged */
-    total_cpu_hours_used: number;
-    /** GB × hours of memory that were used; not charged */
-    total_memory_gb_hours_used: number;
-    /** At the prices of that time; a plan may include it */
-    total_cost: number;
-  }[] | null;
+  groups:
+    | {
+        /** Null: usage without this key */
+        value: string | null;
+        /** Hours of one core, reserved while sandboxes run */
+        total_cpu_hours: number;
+        /** GB × hours, reserved while sandboxes run */
+        total_memory_gb_hours: number;
+        /** GB × hours of the disks of running and paused sandboxes */
+        total_storage_gb_hours: number;
+        /** GB sent and received */
+        total_traffic_gb: number;
+        /** GB × hours of the images of templates */
+        total_template_storage_gb_hours: number;
+        /** Hours of one core that were used; not charged */
+        total_cpu_hours_used: number;
+        /** GB × hours of memory that were used; not charged */
+        total_memory_gb_hours_used: number;
+        /** At the prices of that time; a plan may include it */
+        total_cost: number;
+      }[]
+    | null;
   /** Larger than the number of `groups` if the reply does not have all of them */
   total_groups: number | null;
   charts: {
@@ -1152,7 +1272,14 @@ export interface GetUsageAnalyticsData {
     }[];
     /** Highest cost first */
     cost_breakdown: {
-      usage_type: 'cpu_seconds' | 'ram_gb_seconds' | 'sandbox_storage_gb_seconds' | 'traffic_gb' | 'template_storage_gb_seconds' | 'cpu_seconds_used' | 'ram_gb_seconds_used';
+      usage_type:
+        | 'cpu_seconds'
+        | 'ram_gb_seconds'
+        | 'sandbox_storage_gb_seconds'
+        | 'traffic_gb'
+        | 'template_storage_gb_seconds'
+        | 'cpu_seconds_used'
+        | 'ram_gb_seconds_used';
       resource_type: 'sandbox' | 'template';
       cost: number;
       percentage: number;
@@ -1179,26 +1306,28 @@ export interface GetUsageSummaryData {
     end: string;
   };
   /** Highest cost first; null without `group_by` */
-  groups: {
-    /** Null: usage without this key */
-    value: string | null;
-    /** Hours of one core, reserved while sandboxes run */
-    total_cpu_hours: number;
-    /** GB × hours, reserved while sandboxes run */
-    total_memory_gb_hours: number;
-    /** GB × hours of the disks of running and paused sandboxes */
-    total_storage_gb_hours: number;
-    /** GB sent and received */
-    total_traffic_gb: number;
-    /** GB × hours of the images of templates */
-    total_template_storage_gb_hours: number;
-    /** Hours of one core that were used; not charged */
-    total_cpu_hours_used: number;
-    /** GB × hours of memory that were used; not charged */
-    total_memory_gb_hours_used: number;
-    /** At the prices of that time; a plan may include it */
-    total_cost: number;
-  }[] | null;
+  groups:
+    | {
+        /** Null: usage without this key */
+        value: string | null;
+        /** Hours of one core, reserved while sandboxes run */
+        total_cpu_hours: number;
+        /** GB × hours, reserved while sandboxes run */
+        total_memory_gb_hours: number;
+        /** GB × hours of the disks of running and paused sandboxes */
+        total_storage_gb_hours: number;
+        /** GB sent and received */
+        total_traffic_gb: number;
+        /** GB × hours of the images of templates */
+        total_template_storage_gb_hours: number;
+        /** Hours of one core that were used; not charged */
+        total_cpu_hours_used: number;
+        /** GB × hours of memory that were used; not charged */
+        total_memory_gb_hours_used: number;
+        /** At the prices of that time; a plan may include it */
+        total_cost: number;
+      }[]
+    | null;
   /** Larger than the number of `groups` if the reply does not have all of them */
   total_groups: number | null;
 }
@@ -1270,22 +1399,24 @@ export interface ImportTemplateBody {
   visibility?: 'private' | 'account_shared' | 'public' | null;
 }
 
-export type ImportTemplateData = {
-  template_id: string;
-  name: string;
-  visibility: 'private' | 'account_shared' | 'public';
-  message: string;
-  job_id: string;
-  status: 'pending' | 'running' | 'completed' | 'failed' | 'cancelled';
-  external_image_url: string;
-  registry_image_url: string;
-  created_at: string;
-} | {
-  template_id: string;
-  name: string;
-  visibility: 'private' | 'account_shared' | 'public';
-  message: string;
-};
+export type ImportTemplateData =
+  | {
+      template_id: string;
+      name: string;
+      visibility: 'private' | 'account_shared' | 'public';
+      message: string;
+      job_id: string;
+      status: 'pending' | 'running' | 'completed' | 'failed' | 'cancelled';
+      external_image_url: string;
+      registry_image_url: string;
+      created_at: string;
+    }
+  | {
+      template_id: string;
+      name: string;
+      visibility: 'private' | 'account_shared' | 'public';
+      message: string;
+    };
 
 export interface Invoice {
   invoice_id: string;
@@ -1784,7 +1915,14 @@ export interface ListUsageEventsQuery {
   end?: string;
   project_id?: string;
   resource_type?: 'sandbox' | 'template';
-  usage_type?: 'cpu_seconds' | 'ram_gb_seconds' | 'sandbox_storage_gb_seconds' | 'traffic_gb' | 'template_storage_gb_seconds' | 'cpu_seconds_used' | 'ram_gb_seconds_used';
+  usage_type?:
+    | 'cpu_seconds'
+    | 'ram_gb_seconds'
+    | 'sandbox_storage_gb_seconds'
+    | 'traffic_gb'
+    | 'template_storage_gb_seconds'
+    | 'cpu_seconds_used'
+    | 'ram_gb_seconds_used';
 }
 
 export interface ListUsageSessionsData {
@@ -1948,7 +2086,13 @@ export interface PaymentIntent {
   payment_method_id: string | null;
   amount: number;
   currency: string;
-  status: 'requires_payment_method' | 'requires_confirmation' | 'requires_action' | 'processing' | 'succeeded' | 'canceled';
+  status:
+    | 'requires_payment_method'
+    | 'requires_confirmation'
+    | 'requires_action'
+    | 'processing'
+    | 'succeeded'
+    | 'canceled';
   intent_type: string;
   amount_refunded: number;
   /** The processor's code, such as `insufficient_funds` */
@@ -2093,7 +2237,16 @@ export interface ProjectSandbox {
   cpu_count: number;
   memory_mb: number;
   storage_gb: number;
-  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
+  status:
+    | 'created'
+    | 'starting'
+    | 'running'
+    | 'pausing'
+    | 'paused'
+    | 'resuming'
+    | 'terminating'
+    | 'terminated'
+    | 'failed';
   started_at: string | null;
   stopped_at: string | null;
   created_at: string;
@@ -2193,30 +2346,34 @@ export interface RestartSandboxBody {
     /** Disables all active mounts; they keep their slots */
     disable_all?: boolean | null;
     /** Changes by mount point: a mount to add or replace, or `delete: true`, or `disable: true` */
-    mounts?: {
-      /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
-      uri: string;
-      /** A region or an endpoint is required */
-      region?: string | null;
-      /** URL of an S3-compatible server */
-      endpoint?: string | null;
-      /** Absolute path in the sandbox; a missing folder is created */
-      mount_point: string;
-      access_key: string;
-      secret_key: string;
-      /** Makes the mount `short_lived` */
-      session_token?: string | null;
-      delete?: false | null;
-      disable?: false | null;
-    } | {
-      /** Absolute path in the sandbox; a missing folder is created */
-      mount_point: string;
-      delete: true;
-    } | {
-      /** Absolute path in the sandbox; a missing folder is created */
-      mount_point: string;
-      disable: true;
-    }[] | null;
+    mounts?:
+      | {
+          /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
+          uri: string;
+          /** A region or an endpoint is required */
+          region?: string | null;
+          /** URL of an S3-compatible server */
+          endpoint?: string | null;
+          /** Absolute path in the sandbox; a missing folder is created */
+          mount_point: string;
+          access_key: string;
+          secret_key: string;
+          /** Makes the mount `short_lived` */
+          session_token?: string | null;
+          delete?: false | null;
+          disable?: false | null;
+        }
+      | {
+          /** Absolute path in the sandbox; a missing folder is created */
+          mount_point: string;
+          delete: true;
+        }
+      | {
+          /** Absolute path in the sandbox; a missing folder is created */
+          mount_point: string;
+          disable: true;
+        }[]
+      | null;
   } | null;
 }
 
@@ -2232,30 +2389,34 @@ export interface ResumeSandboxBody {
     /** Disables all active mounts; they keep their slots */
     disable_all?: boolean | null;
     /** Changes by mount point: a mount to add or replace, or `delete: true`, or `disable: true` */
-    mounts?: {
-      /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
-      uri: string;
-      /** A region or an endpoint is required */
-      region?: string | null;
-      /** URL of an S3-compatible server */
-      endpoint?: string | null;
-      /** Absolute path in the sandbox; a missing folder is created */
-      mount_point: string;
-      access_key: string;
-      secret_key: string;
-      /** Makes the mount `short_lived` */
-      session_token?: string | null;
-      delete?: false | null;
-      disable?: false | null;
-    } | {
-      /** Absolute path in the sandbox; a missing folder is created */
-      mount_point: string;
-      delete: true;
-    } | {
-      /** Absolute path in the sandbox; a missing folder is created */
-      mount_point: string;
-      disable: true;
-    }[] | null;
+    mounts?:
+      | {
+          /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
+          uri: string;
+          /** A region or an endpoint is required */
+          region?: string | null;
+          /** URL of an S3-compatible server */
+          endpoint?: string | null;
+          /** Absolute path in the sandbox; a missing folder is created */
+          mount_point: string;
+          access_key: string;
+          secret_key: string;
+          /** Makes the mount `short_lived` */
+          session_token?: string | null;
+          delete?: false | null;
+          disable?: false | null;
+        }
+      | {
+          /** Absolute path in the sandbox; a missing folder is created */
+          mount_point: string;
+          delete: true;
+        }
+      | {
+          /** Absolute path in the sandbox; a missing folder is created */
+          mount_point: string;
+          disable: true;
+        }[]
+      | null;
   } | null;
 }
 
@@ -2281,10 +2442,52 @@ export interface Sandbox {
   sandbox_id: string;
   name: string;
   description: string;
-  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
-  substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
+  status:
+    | 'created'
+    | 'starting'
+    | 'running'
+    | 'pausing'
+    | 'paused'
+    | 'resuming'
+    | 'terminating'
+    | 'terminated'
+    | 'failed';
+  substatus:
+    | 'allocating'
+    | 'deploying'
+    | 'initializing'
+    | 'waiting_ready'
+    | 'cleaning_resources'
+    | 'cleaning_data'
+    | null;
   /** The reason of this status */
-  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
+  reason:
+    | 'user_requested'
+    | 'timeout'
+    | 'auto_pause'
+    | 'persistence_expired'
+    | 'image_pull_failed'
+    | 'image_refused'
+    | 'not_ready'
+    | 'start_failed'
+    | 'no_capacity'
+    | 'host_lost'
+    | 'host_restarted'
+    | 'host_disk_full'
+    | 'disk_lost'
+    | 'host_disk_pressure'
+    | 'host_draining'
+    | 'runtime_exited'
+    | 'pause_failed'
+    | 'resume_failed'
+    | 'restarted'
+    | 'restart_failed'
+    | 'budget_restricted'
+    | 'quota_used_up'
+    | 'object_storage_mount_failed'
+    | 'object_storage_credentials_required'
+    | 'ended_by_operator'
+    | null;
   template_id: string;
   /** The name of the template when the sandbox was made */
   template_name: string;
@@ -2450,10 +2653,52 @@ export interface SandboxSummary {
   template_custom_command: string | null;
   template_ready_command: string | null;
   template_source: 'platform_family' | 'custom';
-  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
-  substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
+  status:
+    | 'created'
+    | 'starting'
+    | 'running'
+    | 'pausing'
+    | 'paused'
+    | 'resuming'
+    | 'terminating'
+    | 'terminated'
+    | 'failed';
+  substatus:
+    | 'allocating'
+    | 'deploying'
+    | 'initializing'
+    | 'waiting_ready'
+    | 'cleaning_resources'
+    | 'cleaning_data'
+    | null;
   /** The reason of this status */
-  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
+  reason:
+    | 'user_requested'
+    | 'timeout'
+    | 'auto_pause'
+    | 'persistence_expired'
+    | 'image_pull_failed'
+    | 'image_refused'
+    | 'not_ready'
+    | 'start_failed'
+    | 'no_capacity'
+    | 'host_lost'
+    | 'host_restarted'
+    | 'host_disk_full'
+    | 'disk_lost'
+    | 'host_disk_pressure'
+    | 'host_draining'
+    | 'runtime_exited'
+    | 'pause_failed'
+    | 'resume_failed'
+    | 'restarted'
+    | 'restart_failed'
+    | 'budget_restricted'
+    | 'quota_used_up'
+    | 'object_storage_mount_failed'
+    | 'object_storage_credentials_required'
+    | 'ended_by_operator'
+    | null;
   started_at: string | null;
   stopped_at: string | null;
   created_at: string;
@@ -2578,22 +2823,24 @@ export interface StartExecBody {
   wait?: boolean | null;
 }
 
-export type StartExecData = {
-  exit_code: number;
-  /** As UTF-8 */
-  stdout: string;
-  /** As UTF-8 */
-  stderr: string;
-  /** True: there was more than 1 MiB of output, and its beginning is missing */
-  truncated: boolean;
-  duration_ms: number;
-} | {
-  /** With a token that opens only this stream; a repeated reply has no token */
-  stream_path: string;
-  started_at: string;
-  /** The command is killed at this time; later changes of the timeout do not change it */
-  deadline: string;
-};
+export type StartExecData =
+  | {
+      exit_code: number;
+      /** As UTF-8 */
+      stdout: string;
+      /** As UTF-8 */
+      stderr: string;
+      /** True: there was more than 1 MiB of output, and its beginning is missing */
+      truncated: boolean;
+      duration_ms: number;
+    }
+  | {
+      /** With a token that opens only this stream; a repeated reply has no token */
+      stream_path: string;
+      started_at: string;
+      /** The command is killed at this time; later changes of the timeout do not change it */
+      deadline: string;
+    };
 
 export type StartOidcSignInData = null;
 
@@ -2756,15 +3003,17 @@ export interface TemplateItem {
   };
 }
 
-export type TerminateSandboxData = {
-  sandbox_id: string;
-  status: 'terminated';
-  note: string;
-} | {
-  sandbox_id: string;
-  status: 'termination_in_progress';
-  note: string;
-};
+export type TerminateSandboxData =
+  | {
+      sandbox_id: string;
+      status: 'terminated';
+      note: string;
+    }
+  | {
+      sandbox_id: string;
+      status: 'termination_in_progress';
+      note: string;
+    };
 
 export interface TerminateSandboxQuery {
   /** Accepted for compatibility; has no effect */
@@ -2816,11 +3065,13 @@ export interface UpdateApiKeyBody {
 
 export interface UpdateBudgetBody {
   budget_amount?: number | null;
-  alert_thresholds?: {
-    /** Of the amount */
-    percent: number;
-    enabled?: boolean | null;
-  }[] | null;
+  alert_thresholds?:
+    | {
+        /** Of the amount */
+        percent: number;
+        enabled?: boolean | null;
+      }[]
+    | null;
   limit_type?: 'soft' | 'hard' | null;
   notification_emails?: string[] | null;
   is_active?: boolean | null;
@@ -2948,7 +3199,14 @@ export interface UsageEvent {
   account_id: string;
   /** Null for a template */
   project_id: string | null;
-  usage_type: 'cpu_seconds' | 'ram_gb_seconds' | 'sandbox_storage_gb_seconds' | 'traffic_gb' | 'template_storage_gb_seconds' | 'cpu_seconds_used' | 'ram_gb_seconds_used';
+  usage_type:
+    | 'cpu_seconds'
+    | 'ram_gb_seconds'
+    | 'sandbox_storage_gb_seconds'
+    | 'traffic_gb'
+    | 'template_storage_gb_seconds'
+    | 'cpu_seconds_used'
+    | 'ram_gb_seconds_used';
   usage_quantity: number;
   usage_unit: 'cpu_seconds' | 'gb_seconds' | 'gb';
   resource_specs: {
@@ -3123,12 +3381,24 @@ export interface WebhookDelivery {
   }[];
 }
 
-export interface GetSessionData { user_id: string; account_id: string; email: string; display_name: string; role: 'user' | 'admin'; is_root_user: boolean; expires_at: string | null }
+export interface GetSessionData {
+  user_id: string;
+  account_id: string;
+  email: string;
+  display_name: string;
+  role: 'user' | 'admin';
+  is_root_user: boolean;
+  expires_at: string | null;
+}
 export interface Operations {
   startSession: { body: { email: string; password: string }; query: null; data: { expires_at: string } };
   getSession: { body: null; query: null; data: GetSessionData };
   endSession: { body: null; query: null; data: null };
-  listIdentityProviders: { body: null; query: null; data: { providers: { id: string; label: string; start_path: string }[] } };
+  listIdentityProviders: {
+    body: null;
+    query: null;
+    data: { providers: { id: string; label: string; start_path: string }[] };
+  };
   createSandbox: { body: CreateSandboxBody; query: null; data: CreatedSandbox };
   listSandboxes: { body: null; query: ListSandboxesQuery; data: ListSandboxesData };
   getSandboxStats: { body: null; query: null; data: GetSandboxStatsData };
@@ -3201,7 +3471,11 @@ export interface Operations {
   markNotificationUnread: { body: null; query: null; data: MarkNotificationUnreadData };
   markAllNotificationsRead: { body: null; query: null; data: MarkAllNotificationsReadData };
   bulkMarkNotificationsRead: { body: BulkMarkNotificationsReadBody; query: null; data: BulkMarkNotificationsReadData };
-  bulkMarkNotificationsUnread: { body: BulkMarkNotificationsUnreadBody; query: null; data: BulkMarkNotificationsUnreadData };
+  bulkMarkNotificationsUnread: {
+    body: BulkMarkNotificationsUnreadBody;
+    query: null;
+    data: BulkMarkNotificationsUnreadData;
+  };
   bulkDeleteNotifications: { body: BulkDeleteNotificationsBody; query: null; data: BulkDeleteNotificationsData };
   signIn: { body: SignInBody; query: null; data: AccessToken };
   signOut: { body: null; query: null; data: SignOutData };
@@ -3230,7 +3504,11 @@ export interface Operations {
   updateQuotaAllocation: { body: UpdateQuotaAllocationBody; query: null; data: QuotaAllocation };
   deleteQuotaAllocation: { body: null; query: null; data: DeleteQuotaAllocationData };
   revokeQuotaAllocation: { body: null; query: null; data: QuotaAllocation };
-  listQuotaRequestsOfAccount: { body: null; query: ListQuotaRequestsOfAccountQuery; data: ListQuotaRequestsOfAccountData };
+  listQuotaRequestsOfAccount: {
+    body: null;
+    query: ListQuotaRequestsOfAccountQuery;
+    data: ListQuotaRequestsOfAccountData;
+  };
   reviewQuotaRequest: { body: ReviewQuotaRequestBody; query: null; data: QuotaRequest };
   getUsageSummary: { body: null; query: GetUsageSummaryQuery; data: GetUsageSummaryData };
   getUsageAnalytics: { body: null; query: GetUsageAnalyticsQuery; data: GetUsageAnalyticsData };

@@ -105,18 +105,19 @@ function SearchField(props: { inputRef: React.RefObject<HTMLInputElement | null>
     props.inputRef.current?.blur();
   };
   return (
-    <form className="search" role="search" onSubmit={submit}>
-      <input
-        ref={props.inputRef}
-        type="search"
-        name="text"
-        maxLength={128}
-        placeholder="Search sandboxes, or an id"
-        aria-label="Search sandboxes, or go to an id"
-        aria-keyshortcuts="/"
-      />
-      <kbd aria-hidden="true">/</kbd>
-    </form>
+    <search className="search">
+      <form onSubmit={submit}>
+        <input
+          ref={props.inputRef}
+          type="search"
+          name="text"
+          maxLength={128}
+          placeholder="Search sandboxes, or an id  ( / )"
+          aria-label="Search sandboxes, or go to an id"
+          aria-keyshortcuts="/"
+        />
+      </form>
+    </search>
   );
 }
 

@@ -95,7 +95,10 @@ export function BodyForm<Id extends OperationId>(props: BodyFormProps<Id>) {
         ));
         if (title === undefined) return inputs;
         return (
-          <details key={title} open={fields.some(({ name }) => [...problems.keys()].some((path) => path.startsWith(name)))}>
+          <details
+            key={title}
+            open={fields.some(({ name }) => [...problems.keys()].some((path) => path.startsWith(name)))}
+          >
             <summary>{title}</summary>
             {inputs}
           </details>

@@ -22,7 +22,11 @@ const heightPx = 220;
 /** A chart over time or over categories, in the colours of the theme. */
 export function Chart(props: ChartProps) {
   const box = useRef<HTMLDivElement>(null);
-  const chart = useRef<{ setOption: (option: object, replaces: boolean) => void; dispose: () => void; resize: () => void }>(null);
+  const chart = useRef<{
+    setOption: (option: object, replaces: boolean) => void;
+    dispose: () => void;
+    resize: () => void;
+  }>(null);
   const latest = useRef(props);
   latest.current = props;
   useEffect(() => {
@@ -80,7 +84,11 @@ function optionOf(props: ChartProps, element: HTMLElement): object {
     textStyle: text,
     grid: { left: 8, right: 12, top: props.series.length > 1 ? 34 : 12, bottom: 4, containLabel: true },
     ...(props.series.length > 1 && { legend: { top: 0, left: 0, textStyle: text } }),
-    tooltip: { trigger: 'axis', valueFormatter: (value: number | null) => (value === null ? '–' : props.format(value)), renderMode: 'richText' },
+    tooltip: {
+      trigger: 'axis',
+      valueFormatter: (value: number | null) => (value === null ? '–' : props.format(value)),
+      renderMode: 'richText',
+    },
     xAxis: { type: isOverTime ? 'time' : 'category', axisLabel: { ...text, hideOverlap: true }, axisLine: line },
     yAxis: {
       type: 'value',

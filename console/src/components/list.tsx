@@ -88,7 +88,10 @@ export function List<Id extends ListOperation, Item>(props: ListProps<Id, Item>)
             return (
               <Empty
                 action={
-                  <button type="button" onClick={() => change(Object.fromEntries(Object.keys(search).map((k) => [k, ''])))}>
+                  <button
+                    type="button"
+                    onClick={() => change(Object.fromEntries(Object.keys(search).map((k) => [k, ''])))}
+                  >
                     Show all
                   </button>
                 }
@@ -190,10 +193,14 @@ function Filters(props: { filters: readonly Filter[] }) {
   return (
     <search className="filters">
       {props.filters.map(({ name, label, options }) => (
-        <label key={name}>
-          {label}
+        <div key={name}>
+          <label htmlFor={`filter-${name}`}>{label}</label>
           {options ? (
-            <select value={search[name] ?? ''} onChange={(event) => change({ [name]: event.target.value, page: '' })}>
+            <select
+              id={`filter-${name}`}
+              value={search[name] ?? ''}
+              onChange={(event) => change({ [name]: event.target.value, page: '' })}
+            >
               <option value="">All</option>
               {options.map(([value, text]) => (
                 <option key={value} value={value}>
@@ -202,9 +209,13 @@ function Filters(props: { filters: readonly Filter[] }) {
               ))}
             </select>
           ) : (
-            <TextFilter value={search[name] ?? ''} onChange={(value) => change({ [name]: value, page: '' })} />
+            <TextFilter
+              id={`filter-${name}`}
+              value={search[name] ?? ''}
+              onChange={(value) => change({ [name]: value, page: '' })}
+            />
           )}
-        </label>
+        </div>
       ))}
     </search>
   );
@@ -213,7 +224,7 @@ function Filters(props: { filters: readonly Filter[] }) {
 /** A text is sent when the person has stopped writing for this time. */
 const writingMs = 300;
 
-function TextFilter(props: { value: string; onChange: (value: string) => void }) {
+function TextFilter(props: { id: string; value: string; onChange: (value: string) => void }) {
   const [text, setText] = useState(props.value);
   const sent = useRef(props.value);
   const timer = useRef<number>(undefined);
@@ -230,7 +241,7 @@ function TextFilter(props: { value: string; onChange: (value: string) => void })
       props.onChange(sent.current);
     }, writingMs);
   };
-  return <input type="search" value={text} onChange={(event) => write(event.target.value)} />;
+  return <input id={props.id} type="search" value={text} onChange={(event) => write(event.target.value)} />;
 }
 
 function Pages(props: { pagination: Pagination; onPage: (page: number) => void }) {

@@ -1,6 +1,6 @@
 import { type ReactNode, useState, useSyncExternalStore } from 'react';
-import { formatAgo, formatTime, formatUtc } from '../format/time.ts';
 import { visibleText } from '../format/text.ts';
+import { formatAgo, formatTime, formatUtc } from '../format/time.ts';
 import { useNotice } from './notices.tsx';
 
 const clock = { nowMs: Date.now(), listeners: new Set<() => void>(), timer: 0 };

@@ -16,7 +16,20 @@ export interface SubjectRules {
 }
 
 const everything = [
-  ...['activities', 'agent', 'api', 'bench', 'clients', 'db', 'domain', 'gateway', 'integrations', 'ops', 'platform'],
+  ...[
+    'activities',
+    'agent',
+    'api',
+    'bench',
+    'clients',
+    'console',
+    'db',
+    'domain',
+    'gateway',
+    'integrations',
+    'ops',
+    'platform',
+  ],
   ...['runtime', 'worker', 'workflows'],
 ];
 
@@ -73,11 +86,34 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
   agent: { from: [] },
   // These programs run at users, where the platform's code does not exist.
   clients: { from: [], packages: ['@modelcontextprotocol/sdk', 'node:', 'tar-stream', 'zod'] },
+  // It runs in browsers and calls the public API.
+  console: {
+    from: [],
+    packages: [
+      '@tanstack/react-query',
+      '@tanstack/react-router',
+      '@xterm/xterm',
+      'echarts',
+      'marked',
+      'node:',
+      'react',
+      'react-dom',
+      'vite',
+    ],
+  },
   'clients/build.mjs': { from: [], packages: ['esbuild', 'fflate', 'node:', 'smol-toml'] },
   'clients/integrations': { from: [], packages: ['@computesdk/provider', '@sandbox-platform/client', 'ai', 'zod'] },
   ops: {
     from: [
-      ...['agent/proto/gen', 'db', 'domain', 'gateway/last-hop', 'integrations/payments', 'integrations/registry'],
+      ...[
+        'agent/proto/gen',
+        'console/src/api/form-field.ts',
+        'db',
+        'domain',
+        'gateway/last-hop',
+        'integrations/payments',
+        'integrations/registry',
+      ],
       ...['platform/config', 'platform/temporal', 'runtime'],
     ],
   },

@@ -90,12 +90,12 @@ function sourceFiles(root: string): string[] {
     .flatMap(({ name }) =>
       fs.readdirSync(path.join(root, name), { recursive: true, encoding: 'utf8' }).map((file) => `${name}/${file}`),
     )
-    .filter((file) => /\.(ts|mjs|cjs|js)$/.test(file) && !/(^|\/)(dist|gen|node_modules|fixtures)\//.test(file));
+    .filter((file) => /\.(tsx?|mjs|cjs|js)$/.test(file) && !/(^|\/)(dist|gen|node_modules|fixtures)\//.test(file));
 }
 
 async function readImports(root: string, file: string): Promise<Import[]> {
   const source = fs.readFileSync(path.join(root, file), 'utf8');
-  const program = await parse(source, { syntax: 'typescript', target: 'es2024' });
+  const program = await parse(source, { syntax: 'typescript', tsx: file.endsWith('x'), target: 'es2024' });
   const written = program.body.flatMap(staticImport);
   for (const [, specifier] of source.matchAll(/\bimport\(\s*'([^']+)'/g)) {
     written.push({ specifier: specifier!, typeOnly: false });

@@ -55,6 +55,14 @@ export function apiTypes(document: object, operationIds: readonly string[] = cli
   return { declarations, operations };
 }
 
+/** The ids of all operations of the API. The probes of the platform are none. */
+export function allOperations(document: object): string[] {
+  const { paths } = document as Part;
+  return Object.entries<Part>(paths)
+    .filter(([path]) => path.startsWith('/v1/'))
+    .flatMap(([, item]) => Object.values<Part>(item).map(({ operationId }) => operationId));
+}
+
 function findOperation(paths: Part, id: string): [path: string, method: string, operation: Part] {
   for (const [path, item] of Object.entries<Part>(paths)) {
     for (const [method, operation] of Object.entries<Part>(item)) {
