@@ -5,5 +5,8 @@ const deceptive =
 
 /** A text from outside, with such characters shown as their code in brackets. */
 export function visibleText(text: string): string {
-  return text.replace(deceptive, (character) => `⟨${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}⟩`);
+  return text.replace(
+    deceptive,
+    (character) => `⟨${character.codePointAt(0)!.toString(16).toUpperCase().padStart(4, '0')}⟩`,
+  );
 }

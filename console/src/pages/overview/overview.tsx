@@ -5,8 +5,8 @@ import { useRead } from '../../api/queries.ts';
 import { useIsRoot } from '../../app/session.tsx';
 import { Chart } from '../../components/chart.tsx';
 import { Empty, Loaded } from '../../components/loaded.tsx';
-import { PageBody, Section } from '../../components/page.tsx';
 import { Meter } from '../../components/meter.tsx';
+import { PageBody, Section } from '../../components/page.tsx';
 import { Ago, Facts, Status, Text } from '../../components/values.tsx';
 import { formatCount, formatMoney, formatNumber, formatPercent } from '../../format/numbers.ts';
 

@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from 'react';
-import { ApiError, apiUrl, call } from '../../api/client.ts';
+import { type ApiError, apiUrl, call } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import type { Session } from '../../app/session.tsx';
 import { Dialog } from '../../components/dialog.tsx';
@@ -90,7 +90,11 @@ function SignInForm(props: { again?: Session; error?: string | undefined; onDone
         </footer>
       </form>
       {providers.map(({ id, label, start_path }) => (
-        <a key={id} className="button" href={apiUrl(start_path, { return_to: here.startsWith('/sign-in') ? '/' : here })}>
+        <a
+          key={id}
+          className="button"
+          href={apiUrl(start_path, { return_to: here.startsWith('/sign-in') ? '/' : here })}
+        >
           Sign in with {label}
         </a>
       ))}
