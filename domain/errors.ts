@@ -122,6 +122,7 @@ export const errorStatus = {
   unsupported_media_type: 415,
   concurrent_limit_reached: 429,
   too_many_requests: 429,
+  event_stream_limit_reached: 429,
   start_queue_full: 429,
   too_many_sign_ins: 429,
   password_reset_pending: 429,

@@ -93,6 +93,7 @@ const usualRetrySeconds: Record<TooManyCode | 'no_capacity', number> & { [code i
   no_capacity: 30,
   concurrent_limit_reached: 30,
   too_many_requests: 1,
+  event_stream_limit_reached: 30,
   start_queue_full: 5,
   too_many_sign_ins: 30,
   password_reset_pending: passwordResetSeconds,

@@ -125,6 +125,23 @@ export async function usableCredentials(em: EntityManager, ids: readonly string[
   return new Set(rows.map(({ id }) => id));
 }
 
+/** The rights on which the scope of an open stream depends. */
+export type StreamRights = Pick<Identity, 'role' | 'isRootUser'>;
+
+/** The current rights of the keys and sessions of the list, without those that have ended or belong to a disabled user. */
+export async function readStreamRights(em: EntityManager, ids: readonly string[]): Promise<Map<string, StreamRights>> {
+  const rows = await query<{ id: string; role: 'user' | 'admin'; is_root_user: boolean }>(
+    em.fork(),
+    `select k.key_id as id, u.role, u.is_root_user from api_keys k join users u using (user_id)
+      where k.key_id = any(?::text[]) and k.is_active and u.status = 'enabled'
+     union all
+     select s.session_id, u.role, u.is_root_user from sessions s join users u using (user_id)
+      where s.session_id = any(?::text[]) and s.expires_at > now() and u.status = 'enabled'`,
+    Array(2).fill(`{${ids.join(',')}}`),
+  );
+  return new Map(rows.map(({ id, role, is_root_user: isRootUser }) => [id, { role, isRootUser }]));
+}
+
 function toIdentity(row: UserRow): Identity {
   return {
     accountId: row.account_id,

@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto';
+import { json } from 'node:stream/consumers';
 import { accountRoot, anyUser, operator, requireScope } from '../../api/access.ts';
 import { createApp } from '../../api/app.ts';
 import { refusedRoutes } from '../../api/e2b/refused.ts';
@@ -70,6 +71,9 @@ const batch = user('by_role', { body: ({ sandbox_id: id }) => ({ sandbox_ids: [i
 const notifications = user('own', { body: ({ notification_id: id }) => ({ notification_ids: [id] }) });
 const webhook = { url: 'https://example.com/hooks', event_types: ['template.*'] };
 const timeout = user('by_role', { body: () => ({ timeout: 7200 }) });
+
+/** A stream without an end. */
+const endless = '/v1/events/stream';
 
 /** Every route, with its allowed callers and the rows that it uses. */
 const table: Record<string, Row> = {
@@ -202,6 +206,7 @@ const table: Record<string, Row> = {
   'PUT /v1/api-keys/:key_id/status': user('by_role', { body: () => ({ is_active: false }) }),
   'DELETE /v1/api-keys/:key_id': user('by_role'),
   'GET /v1/webhooks/event-types': user('none'),
+  [`GET ${endless}`]: user('by_role'),
   'GET /v1/webhooks': user('by_role', { owners: (data) => data.webhooks.map((each: Json) => each.user_id) }),
   'POST /v1/webhooks': user('by_role', { body: () => webhook, owners: (data) => [data.user_id] }),
   'GET /v1/webhooks/:endpoint_id': user('by_role'),
@@ -558,8 +563,13 @@ async function readOutcome(name: string, row: Row, caller: (typeof callers)[Kind
     url: address,
     headers: await createHeaders(caller),
     ...(row.body && { payload: row.body(objects) }),
+    payloadAsStream: url === endless,
   });
-  const body = String(reply.headers['content-type']).startsWith('application/json') ? reply.json() : null;
+  const isJson = String(reply.headers['content-type']).startsWith('application/json');
+  let body = null;
+  if (url !== endless) body = isJson ? reply.json() : null;
+  else if (isJson) body = await json(reply.stream());
+  else reply.stream().destroy();
   // Batches have a result for each object.
   const code: string | undefined = url.startsWith('/e2b/')
     ? codesOfE2b[body?.code]

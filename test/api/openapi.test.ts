@@ -500,6 +500,7 @@ const bare: Record<string, string[]> = {
   'DELETE /v1/sandboxes/{sandbox_id}/exec 200': ['cancelled'],
 };
 const eventStream = 'GET /v1/sandboxes/{sandbox_id}/exec/stream 200';
+const liveEvents = 'GET /v1/events/stream 200';
 const receipt = 'GET /v1/billing/invoices/{invoice_id}/receipt 200';
 /** It redirects a browser and has no body. */
 const redirect = 'GET /v1/auth/oidc/{issuer}/start 302';
@@ -606,6 +607,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/billing/invoices/{invoice_id}/receipt': ['format'],
   'GET /v1/billing/history': words('start end'),
   'GET /v1/user-management/account/subscription/history': pagingOfAccounts,
+  'GET /v1/events/stream': ['account_id'],
   'GET /v1/webhooks': pagingOfAccounts,
   'GET /v1/webhooks/{endpoint_id}/deliveries': ['limit'],
   'GET /v1/audit-events': [...pagingOfAccounts, ...words('start end actor_user_id object_id action')],
@@ -671,7 +673,7 @@ test('it is OpenAPI 3.1, and each of its schemas is a valid JSON Schema', () => 
 });
 
 test('it has exactly the routes of the contract, and the three for operation', () => {
-  const all = [...Object.keys(contract), ...Object.keys(bare), eventStream, redirect, receipt];
+  const all = [...Object.keys(contract), ...Object.keys(bare), eventStream, liveEvents, redirect, receipt];
   const known = new Set(all.map((name) => name.split(' ').slice(0, 2).join(' ')));
   expect(
     operations()
@@ -718,7 +720,9 @@ test('it has each type of event as a webhook, with an example that its schema ac
   }
 });
 
-test('the event stream is documented as a stream', () => {
+test('the event streams are documented as streams', () => {
+  const { 200: live } = document.paths[liveEvents.split(' ')[1]!].get.responses;
+  expect(Object.keys(live.content)).toEqual(['text/event-stream']);
   const { responses } = document.paths[eventStream.split(' ')[1]!].get;
   expect([Object.keys(responses[200].content), responses[204].content]).toEqual([['text/event-stream'], undefined]);
 });

@@ -55,7 +55,7 @@ export class ReferenceRecorder {
   /** Texts of this machine, and their replacements in the examples. */
   readonly replaced: [RegExp, string][] = [];
   readonly shown = new Map<string, ReplyExample>();
-  readonly #url: string;
+  readonly url: string;
   readonly #key: string;
   readonly #document: Json;
   readonly #ajv = new Ajv2020({ strict: false, validateFormats: true });
@@ -63,7 +63,7 @@ export class ReferenceRecorder {
   readonly #ids = new Map<string, string>();
 
   constructor(url: string, key: string, document: Json) {
-    [this.#url, this.#key, this.#document] = [url, key, document];
+    [this.url, this.#key, this.#document] = [url, key, document];
     addFormats.default(this.#ajv);
     this.#ajv.addSchema(document, 'openapi');
   }
@@ -80,9 +80,13 @@ export class ReferenceRecorder {
    */
   async show(operationId: string, call: Call = {}): Promise<Json> {
     const { status, body } = await this.call(operationId, call);
-    const example = { status, ...(body !== undefined && { body: this.#asExample(body) }) };
-    this.shown.set(operationId, example);
+    this.keep(operationId, status, body);
     return body?.data ?? body;
+  }
+
+  /** Keeps a reply as the example. */
+  keep(operationId: string, status: number, body: Json): void {
+    this.shown.set(operationId, { status, ...(body !== undefined && { body: this.#asExample(body) }) });
   }
 
   /** @throws if the platform refuses it, or the reply differs from the document */
@@ -94,7 +98,7 @@ export class ReferenceRecorder {
     const example = operation.requestBody?.content['application/json'].example;
     const body = call.body === undefined ? this.#withObjects(example) : (call.body ?? undefined);
     const authorization = call.authorization === undefined ? `Api-Key ${this.#key}` : call.authorization;
-    const response = await fetch(`${this.#url}${address}${query}`, {
+    const response = await fetch(`${this.url}${address}${query}`, {
       ...{ method, redirect: 'manual' },
       headers: {
         ...(authorization !== null && { authorization }),

@@ -157,8 +157,10 @@ async function showSandboxes(): Promise<void> {
   await recorder.show('deleteProject', { params: { project_id: empty } });
 
   await recorder.show('createTemplateFromSandbox', { params: other });
-  await recorder.show('pauseSandbox');
-  await recorder.show('resumeSandbox');
+  await showLiveEvents(async () => {
+    await recorder.show('pauseSandbox');
+    await recorder.show('resumeSandbox');
+  });
   await recorder.show('connectSandbox');
   await recorder.show('restartSandbox');
   await until(async () => (await recorder.call('getSandboxMetrics')).body.data.metrics.length > 0);
@@ -179,6 +181,23 @@ async function showSandboxes(): Promise<void> {
   await until(async () => (await status()) === 'running');
   await recorder.show('batchTerminateSandboxes', { body: ids });
   await recorder.show('batchDeleteSandboxes', { body: { ...ids, force: true } });
+}
+
+/** Shows the beginning of the stream of events, and what it has of the pause of a sandbox. */
+async function showLiveEvents(pause: () => Promise<void>): Promise<void> {
+  const stop = new AbortController();
+  const headers = { 'x-api-key': account.apiKey };
+  const reply = await fetch(`${recorder.url}/v1/events/stream`, { headers, signal: stop.signal });
+  await pause();
+  let text = '';
+  for await (const chunk of reply.body!.pipeThrough(new TextDecoderStream())) {
+    text += chunk;
+    if (/^event: sandbox.paused\n.*\n\n/m.test(text)) break;
+  }
+  stop.abort();
+  const [ready, ...events] = text.split('\n\n');
+  const paused = events.find((each) => each.includes('event: sandbox.paused'));
+  recorder.keep('streamEvents', reply.status, `${ready}\n\n${paused}\n\n`);
 }
 
 async function showTemplates(): Promise<void> {

@@ -1,6 +1,7 @@
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { getDelivery, listDeliveries, redeliverDelivery, sendTestEvent } from './deliveries.ts';
 import { createWebhook, deleteWebhook, getWebhook, listWebhooks, rollSecret, updateWebhook } from './endpoints.ts';
+import { streamEvents } from './event-stream.ts';
 import { listEventTypes } from './event-types.ts';
 
 /** The routes of webhooks. */
@@ -8,6 +9,7 @@ export const webhookRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   createWebhook,
   listWebhooks,
   listEventTypes,
+  streamEvents,
   getWebhook,
   updateWebhook,
   deleteWebhook,

@@ -1,3 +1,5 @@
+import { keepaliveFrame, within } from '../../../event-streams.ts';
+
 /** The longest event an agent sends is 48 KiB of output in base64. */
 const maxFrameBytes = 128 * 1024;
 const frameEnd = Buffer.from('\n\n');
@@ -60,7 +62,6 @@ export async function* execStream(agent: AsyncIterable<Buffer>, options: StreamO
 }
 
 const nothing: Buffer = Buffer.alloc(0);
-const keepaliveFrame = Buffer.from('event: keepalive\ndata: {}\n\n');
 
 function errorFrame(failure: ExecFailure): Buffer {
   return Buffer.from(`event: error\ndata: ${JSON.stringify(failure)}\n\n`);
@@ -111,22 +112,4 @@ class EventSplitter {
     chunk.copy(this.#bytes, this.#length);
     this.#length = length;
   }
-}
-
-/** Removes its listener from `signal` afterwards, because `signal` outlives the streams. */
-function within<T>(promise: Promise<T>, ms: number, signal: AbortSignal): Promise<T | 'silence' | 'aborted'> {
-  return new Promise((resolve, reject) => {
-    const onAbort = () => settle(() => resolve('aborted'));
-    const timer = setTimeout(() => settle(() => resolve('silence')), ms);
-    const settle = (by: () => void) => {
-      clearTimeout(timer);
-      signal.removeEventListener('abort', onAbort);
-      by();
-    };
-    signal.addEventListener('abort', onAbort, { once: true });
-    promise.then(
-      (value) => settle(() => resolve(value)),
-      (error) => settle(() => reject(error)),
-    );
-  });
 }

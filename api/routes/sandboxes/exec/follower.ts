@@ -10,11 +10,11 @@ import { FairTurns } from '../../../../domain/fair-turns.ts';
 import type { SandboxId } from '../../../../domain/ids.ts';
 import { isOver } from '../../../../domain/sandboxes/state.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
+import { keepaliveMs } from '../../../event-streams.ts';
 import { type AgentRow, askAgent } from './agents.ts';
 import { type ExecFailure, execStream } from './events.ts';
 import type { StreamedExecution } from './tokens.ts';
 
-const keepaliveMs = 15_000;
 /**
  * The agent of a silent execution is asked about it once a minute. The stream ends when the agent fails to confirm the
  * execution three times.

@@ -1,4 +1,3 @@
-import { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
 import { requireCredentialId, usableCredentials } from '../../../../db/accounts/identities.ts';
@@ -8,6 +7,7 @@ import { AppError, notFound } from '../../../../domain/errors.ts';
 import type { SandboxId } from '../../../../domain/ids.ts';
 import { anyUserOrToken, requireCaller } from '../../../access.ts';
 import type { Api, ApiDependencies } from '../../../dependencies.ts';
+import { sendEventStream } from '../../../event-streams.ts';
 import { onRequestEnd } from '../../../plugins/draining.ts';
 import { failures } from '../../../schemas/replies.ts';
 import { readSandboxRow, sandboxPath } from '../reply.ts';
@@ -15,7 +15,6 @@ import { type AgentRow, askAgent, ofAgentCalls } from './agents.ts';
 import { getExecFollower } from './follower.ts';
 import type { StreamedExecution } from './tokens.ts';
 
-const stalledReaderMs = 60_000;
 /** A token opens its stream until this long after the execution's deadline, for readers who come back late. */
 const tokenGraceMs = 600_000;
 
@@ -76,8 +75,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       },
     },
     handler: async (request, reply) => {
-      // The token in the address is the only credential, and cookies are not used. So pages of every origin may read
-      // the stream.
+      // Pages of every origin may read the stream with the token in its address. The header admits no cookies.
       reply.header('access-control-allow-origin', '*');
       const { row, executionId, credentialId } = await findRun(
         deps,
@@ -91,11 +89,7 @@ export function streamExec(api: Api, deps: ApiDependencies): void {
       onRequestEnd(reply, follower.admit(caller, row.sandboxId));
       const stream = await follower.follow(row, { executionId, credentialId, after }, reply);
       if (!stream) return reply.code(204).send(null);
-      reply.raw.setTimeout(deps.stalledReaderMs ?? stalledReaderMs, () => reply.raw.destroy());
-      return reply
-        .headers({ 'cache-control': 'no-store', 'x-accel-buffering': 'no' })
-        .type('text/event-stream')
-        .send(Readable.from(stream, { objectMode: false }));
+      return sendEventStream(reply, deps, stream);
     },
   });
 }
