@@ -42,6 +42,8 @@ export interface OrderedTable {
   alias: string;
   /** Unique columns that are not null. They determine the order of equal rows. */
   key: readonly string[];
+  /** The order of equal rows. The default is ascending. */
+  keyOrder?: 'asc' | 'desc';
   /**
    * Columns to sort by that may be null. Null is last in both directions. Other columns sort in the order of their
    * index.
@@ -66,20 +68,21 @@ export interface ListedTable extends OrderedTable {
  * sees whether others follow.
  */
 export function startPage(
-  { alias, key, nullable }: OrderedTable,
+  { alias, key, keyOrder = 'asc', nullable }: OrderedTable,
   { sortBy, sortOrder, limit, offset, after }: Listing<string>,
 ): { order: string; limited: SqlCondition; following: SqlCondition[] } {
   const column = `${alias}.${sortBy}`;
   const keys = key.map((name) => `${alias}.${name}`).join(', ');
+  const keysInOrder = keyOrder === 'asc' ? keys : key.map((name) => `${alias}.${name} desc`).join(', ');
   const mayBeNull = nullable?.includes(sortBy) ?? false;
   return {
-    order: `order by ${column} ${sortOrder}${mayBeNull ? ' nulls last' : ''}, ${keys}`,
+    order: `order by ${column} ${sortOrder}${mayBeNull ? ' nulls last' : ''}, ${keysInOrder}`,
     limited: { sql: 'limit ? offset ?', values: [limit + 1, after ? 0 : offset] },
     following: after ? [follow(after)] : [],
   };
 
   function follow({ value, key: last }: ListPosition): SqlCondition {
-    const sameButLater = `(${keys}) > (${last.map(() => '?').join(', ')})`;
+    const sameButLater = `(${keys}) ${keyOrder === 'asc' ? '>' : '<'} (${last.map(() => '?').join(', ')})`;
     if (value === null) return { sql: `${column} is null and ${sameButLater}`, values: last };
     const beyond = sortOrder === 'asc' ? '>' : '<';
     // The first comparison is the range that an index reads. The second removes the rows that a page has shown.

@@ -3,7 +3,9 @@ import type { AccountId, SandboxId, UserId } from '../../domain/ids.ts';
 import type { SandboxReason, SandboxStatus } from '../../domain/sandboxes/state.ts';
 import { Event } from '../core/event.entity.ts';
 import { newEvent } from '../core/events.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
+import { type EntityRow, readRow } from '../core/read-row.ts';
 import type { Sandbox } from './sandbox.entity.ts';
 
 /** Event types of a sandbox's life. */
@@ -100,4 +102,17 @@ export async function readSandboxEvents(
     [sandboxId, at?.toISOString() ?? null, limit],
   );
   return rows.map(({ type, status, reason, created_at }) => ({ type, status, reason, at: new Date(created_at) }));
+}
+
+const listed: ListedTable = { table: 'events', alias: 'e', key: ['sequence'], keyOrder: 'desc' };
+
+/** A page of the events of a sandbox. */
+export async function listSandboxEvents(
+  em: EntityManager,
+  sandboxId: SandboxId,
+  listing: Listing,
+): Promise<ListPage & { events: Event[] }> {
+  const ofSandbox = { sql: 'e.object_id = ?', values: [sandboxId] };
+  const { rows, ...page } = await readPage<EntityRow<Event>>(em.fork(), listed, [ofSandbox], listing);
+  return { events: rows.map((row) => readRow(em, Event, row)), ...page };
 }

@@ -1,4 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
+import type { Amount } from '../../domain/billing/money.ts';
+import type { SandboxId } from '../../domain/ids.ts';
+import type { UsageType } from '../../domain/usage/types.ts';
 import type { UsageWindow } from '../../domain/usage/window.ts';
 import { type ListedTable, type Listing, type ListPage, readPage } from '../core/page.ts';
 import { query } from '../core/query.ts';
@@ -114,13 +117,8 @@ export async function listSessions(
   return { sessions, ...page };
 }
 
-/** The cost of each of these sandboxes so far. */
-async function readCosts(em: EntityManager, sandboxes: readonly Sandbox[], now: Date): Promise<Map<string, number>> {
-  const ids = `{${sandboxes.map(({ sandboxId }) => sandboxId).join(',')}}`;
-  const rows = await query<{ resource_id: string; cost: number }>(
-    em.fork(),
-    `select resource_id, round(sum(amount / per_unit * unit_price), 6)::float8 as cost
-       from (select resource_id, usage_type, unit_price, sum(amount) as amount from usage_events
+/** The usage of sandboxes so far: what is recorded, and what living ones have used since. Values: the ids, the time, the ids. */
+const usedBySandboxes = `(select resource_id, usage_type, unit_price, sum(amount) as amount from usage_events
               where resource_id = any(?::text[]) group by 1, 2, 3
              union all
              select s.sandbox_id, living.usage_type, living.unit_price, living.amount
@@ -128,8 +126,33 @@ async function readCosts(em: EntityManager, sandboxes: readonly Sandbox[], now: 
               cross join lateral (select s.metered_until as since, ?::timestamptz as until) span
               cross join lateral ${usageInSpan} living
               where s.sandbox_id = any(?::text[]) and s.phase_kind is not null and span.since < span.until) used
-       join ${units} using (usage_type) group by 1`,
+       join ${units} using (usage_type)`;
+
+/** The cost of each of these sandboxes so far. */
+async function readCosts(em: EntityManager, sandboxes: readonly Sandbox[], now: Date): Promise<Map<string, number>> {
+  const ids = `{${sandboxes.map(({ sandboxId }) => sandboxId).join(',')}}`;
+  const rows = await query<{ resource_id: string; cost: number }>(
+    em.fork(),
+    `select resource_id, round(sum(amount / per_unit * unit_price), 6)::float8 as cost
+       from ${usedBySandboxes} group by 1`,
     [ids, now.toISOString(), ids],
   );
   return new Map(rows.map((row) => [row.resource_id, row.cost]));
+}
+
+/** The usage of a sandbox so far, by type, with its cost at the prices of its time. Both are rounded to a millionth. */
+export async function readSandboxUsage(
+  em: EntityManager,
+  sandboxId: SandboxId,
+  now: Date,
+): Promise<{ usageType: UsageType; quantity: Amount; cost: Amount }[]> {
+  const ids = `{${sandboxId}}`;
+  const rows = await query<{ usage_type: UsageType; quantity: string; cost: string }>(
+    em.fork(),
+    `select usage_type, coalesce(round(sum(amount / per_unit), 6), 0)::text as quantity,
+            coalesce(round(sum(amount / per_unit * unit_price), 6), 0)::text as cost
+       from ${usedBySandboxes} group by 1`,
+    [ids, now.toISOString(), ids],
+  );
+  return rows.map((row) => ({ usageType: row.usage_type, quantity: row.quantity, cost: row.cost }));
 }

@@ -46,6 +46,11 @@ export function sumAmounts(amounts: readonly Amount[], currency: string): Amount
   );
 }
 
+/** The sum with all digits. */
+export function sumExact(amounts: readonly Amount[]): Amount {
+  return amounts.reduce((sum, amount) => sum.plus(decimal(amount)), new Exact(0)).toFixed();
+}
+
 export function difference(from: Amount, less: Amount, currency: string): Amount {
   return inUnits(decimal(from).minus(decimal(less)), currency);
 }

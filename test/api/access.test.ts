@@ -67,6 +67,7 @@ const user = (rows: Row['rows'], more: Omit<Row, 'who' | 'rows'> = {}): Row => (
 const root = (more: Omit<Row, 'who' | 'rows'> = {}): Row => ({ who: 'account_root', rows: 'account', ...more });
 const quotaRequest = { cpu_seconds_monthly: 1, template_storage_gb: 1, reason: 'more' };
 const anyone: Row = { who: 'anyone', rows: 'none' };
+const operated: Row = { who: 'operator', rows: 'everything' };
 const batch = user('by_role', { body: ({ sandbox_id: id }) => ({ sandbox_ids: [id] }) });
 const notifications = user('own', { body: ({ notification_id: id }) => ({ notification_ids: [id] }) });
 const webhook = { url: 'https://example.com/hooks', event_types: ['template.*'] };
@@ -278,6 +279,9 @@ const table: Record<string, Row> = {
   'GET /v1/sandboxes/:sandbox_id/status': user('by_role'),
   'GET /v1/sandboxes/:sandbox_id/metrics': user('by_role'),
   'GET /v1/sandboxes/:sandbox_id/metrics/chart': user('by_role'),
+  'GET /v1/sandboxes/:sandbox_id/events': user('by_role'),
+  'GET /v1/sandboxes/:sandbox_id/cost': user('by_role'),
+  'GET /v1/admin/sandboxes/:sandbox_id/workflow': operated,
   'POST /v1/sandboxes/:sandbox_id/timeout': timeout,
   'POST /v1/sandboxes/:sandbox_id/connect': user('by_role'),
   'POST /v1/sandboxes/:sandbox_id/pause': user('by_role'),

@@ -13,12 +13,14 @@ import { type Caller, startApi, type TestApi } from './test-api.ts';
 
 let api: TestApi;
 let projectId: ProjectId;
+let sandboxId: string;
 beforeAll(async () => {
   api = await startApi({ planName: 'enterprise', env: processorSettings() });
   for (let i = 1; i <= 3; i++) {
     const project = await api.send(api.root, 'POST', '/v1/projects', { name: `project-${i}` });
     projectId ??= project.body.data.project_id;
     const sandbox = await api.send(api.root, 'POST', '/v1/sandboxes', { name: `sandbox-${i}`, project_id: projectId });
+    sandboxId ??= sandbox.body.data.sandbox_id;
     // Ended, so that its usage stops.
     if (i < 3) await api.send(api.root, 'POST', `/v1/sandboxes/${sandbox.body.data.sandbox_id}/terminate`);
     await api.send(api.root, 'POST', '/v1/api-keys', { name: `key-${i}` });
@@ -68,7 +70,13 @@ function lists(): { path: string; url: string; items: string; sorts: string[]; d
     const limit = get.parameters.find((each: Json) => each.name === 'limit');
     const defaultLimit = Number(/default (\d+)/.exec(limit.description)?.[1]);
     return [
-      { path, url: path.replace('{project_id}', projectId), items, sorts: sortBy?.schema.enum ?? [], defaultLimit },
+      {
+        path,
+        url: path.replace('{project_id}', projectId).replace('{sandbox_id}', sandboxId),
+        items,
+        sorts: sortBy?.schema.enum ?? [],
+        defaultLimit,
+      },
     ];
   });
 }
@@ -268,6 +276,10 @@ const random = 'md5(random()::text)';
 const sandboxes = { table: 'sandboxes', id: 'sandbox_id' };
 const quotaRequests = { table: 'quota_requests', id: 'request_id', copies: { status: `'denied'` } };
 const tables: Record<string, Listed> = {
+  // Before the list whose test removes the sandbox.
+  '/v1/sandboxes/{sandbox_id}/events': {
+    ...{ table: 'events', id: 'event_id', copies: { sequence: '(random() * 1e9)::int' } },
+  },
   '/v1/sandboxes': sandboxes,
   '/v1/projects/{project_id}/sandboxes': { ...sandboxes, field: 'id' },
   '/v1/usage/sessions': { ...sandboxes, field: 'resource_id', time: 'started_at' },

@@ -174,6 +174,16 @@ const contract: Record<string, Record<string, string[]>> = {
   'PUT /v1/sandboxes/{sandbox_id} 200': {},
   'DELETE /v1/sandboxes/{sandbox_id} 202': { '': ending },
   'GET /v1/sandboxes/{sandbox_id}/status 200': { '': words('sandbox_id status substatus reason updated_at') },
+  'GET /v1/sandboxes/{sandbox_id}/events 200': {
+    '': ['events', 'pagination'],
+    'events[]': words('event_id sequence type status reason created_at'),
+    pagination,
+  },
+  'GET /v1/sandboxes/{sandbox_id}/cost 200': {
+    '': words(`sandbox_id currency amount cpu_seconds ram_gb_seconds sandbox_storage_gb_seconds traffic_gb cpu_seconds_used
+               ram_gb_seconds_used`),
+  },
+  'GET /v1/admin/sandboxes/{sandbox_id}/workflow 200': { '': words('workflow_id web_ui_url') },
   'GET /v1/sandboxes/{sandbox_id}/metrics 200': {
     '': words('sandbox_id timestamp status uptime_seconds metrics error'),
     'metrics[]': words('timestamp cpu_count cpu_used_pct disk_total disk_used mem_total mem_used'),
@@ -588,6 +598,7 @@ const queries: Record<string, string[]> = {
     ...pagingOfAccounts,
     ...words('status project_id owner_user_id search metadata sort_by sort_order'),
   ],
+  'GET /v1/sandboxes/{sandbox_id}/events': paging,
   'GET /v1/sandboxes/{sandbox_id}/metrics': words('start end step'),
   'GET /v1/sandboxes/{sandbox_id}/metrics/chart': words('start end step'),
   'DELETE /v1/sandboxes/{sandbox_id}': ['force'],

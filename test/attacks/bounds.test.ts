@@ -31,8 +31,14 @@ test('every list limits the size of a page', async () => {
   expect(lists.length).toBeGreaterThan(3);
   const webhook = { url: 'https://example.com/', event_types: ['template.*'] };
   const { endpoint_id: endpointId } = (await api.send(api.root, 'POST', '/v1/webhooks', webhook)).body.data;
+  const { sandbox_id: sandboxId } = (await api.send(api.root, 'POST', '/v1/sandboxes')).body.data;
+  const ids: Record<string, string> = {
+    project_id: api.root.projectId,
+    endpoint_id: endpointId,
+    sandbox_id: sandboxId,
+  };
   for (const { name, template, operation } of lists) {
-    const url = template.replace('{project_id}', api.root.projectId).replace('{endpoint_id}', endpointId);
+    const url = template.replaceAll(/\{(\w+)\}/g, (_all, id) => ids[id]!);
     for (const parameter of operation.parameters.filter((each: Json) => ['limit', 'page_size'].includes(each.name))) {
       const { status, body } = await api.send(api.root, 'GET', `${url}?${parameter.name}=1000000`);
       expect([name, status]).toEqual([name, 200]);
@@ -47,10 +53,11 @@ test('a reply with a list in it is a page, or a list that cannot grow', () => {
     const lists = Object.entries<Json>(data?.properties ?? {}).filter(([, each]) => each.type === 'array');
     return method === 'GET' && lists.length > 0 && !data.properties.pagination ? [name] : [];
   });
-  // Plans come from one file, regions from the operator's hosts, event types from the code; metrics are thinned to a number
+  // Plans come from one file, identity providers from a setting, regions from the operator's hosts, event types from the code; metrics are thinned to a number
   // of points; of deliveries and billing periods the newest are shown; an account has few payment methods.
   const bounded = new Set([
     'GET /v1/user-management/plans',
+    'GET /v1/auth/providers',
     'GET /v1/payment/methods',
     'GET /v1/platform-regions',
     'GET /v1/sandboxes/{sandbox_id}/metrics',

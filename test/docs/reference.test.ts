@@ -167,6 +167,9 @@ async function showSandboxes(): Promise<void> {
   await recorder.show('getSandboxMetrics');
   await recorder.show('getSandboxMetricsChart');
   await recorder.show('getSandboxStats');
+  await recorder.show('listSandboxEvents');
+  await recorder.show('getSandboxCost');
+  await recorder.show('getSandboxWorkflow');
   await recorder.show('listSandboxes');
 
   const ended = { sandbox_id: await newSandbox('ended') };

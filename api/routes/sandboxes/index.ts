@@ -1,5 +1,6 @@
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { batchDeleteSandboxes, batchPauseSandboxes, batchResumeSandboxes, batchTerminateSandboxes } from './batch.ts';
+import { getSandboxCost } from './cost.ts';
 import { createSandbox } from './create.ts';
 import { createTemplateFromSandbox } from './create-template.ts';
 import { cancelExec, getActiveExec } from './exec/active.ts';
@@ -13,6 +14,7 @@ import {
   resumeSandbox,
   terminateSandbox,
 } from './life.ts';
+import { listEventsOfSandbox } from './life-events.ts';
 import { listSandboxes } from './list.ts';
 import { getSandboxMetrics, getSandboxStats } from './metrics.ts';
 import { getSandboxMetricsChart } from './metrics-chart.ts';
@@ -21,6 +23,7 @@ import { getSandbox, getSandboxStatus } from './read.ts';
 import { switchSandboxProject } from './switch-project.ts';
 import { raiseSandboxTimeout, setSandboxTimeout } from './timeouts.ts';
 import { getTurnCredential } from './webrtc-turn-credential.ts';
+import { getSandboxWorkflow } from './workflow.ts';
 
 /** The routes of sandboxes. */
 export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)[] = [
@@ -31,6 +34,9 @@ export const sandboxRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   getSandboxStatus,
   getSandboxMetrics,
   getSandboxMetricsChart,
+  listEventsOfSandbox,
+  getSandboxCost,
+  getSandboxWorkflow,
   raiseSandboxTimeout,
   setSandboxTimeout,
   connectSandbox,

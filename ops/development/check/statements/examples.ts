@@ -16,6 +16,7 @@ import type { Scope } from '../../../../db/core/scope.ts';
 import { endLease, renewLease } from '../../../../db/hosts/hosts.ts';
 import { insertAdmitted } from '../../../../db/sandboxes/admission.ts';
 import { Sandbox } from '../../../../db/sandboxes/sandbox.entity.ts';
+import { listSandboxEvents } from '../../../../db/sandboxes/sandbox-events.ts';
 import { findSandboxView, listSandboxViews, type SandboxFilter } from '../../../../db/sandboxes/sandbox-reads.ts';
 import { listImportJobs } from '../../../../db/templates/import-jobs.ts';
 import { findTemplateView, listTemplateViews } from '../../../../db/templates/templates.ts';
@@ -111,6 +112,7 @@ async function sendLists(dry: DryRun): Promise<void> {
     await dry.run((em) => listPaymentIntents(em, account, 'a', page));
     await dry.run((em) => listSubscriptionChanges(em, account, page));
     await dry.run((em) => listSandboxViews(em, scope, sandboxes, page));
+    await dry.run((em) => listSandboxEvents(em, 'sbx-a', page));
     await dry.run((em) => listImportJobs(em, scope, { status: 'ongoing', templateId: 'tpl-a' }, page));
     await dry.run((em) => listImportJobs(em, scope, { status: 'completed' }, page));
     for (const each of scopes) await dry.run((em) => listTemplateViews(em, each, templates, page));
