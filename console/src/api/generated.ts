@@ -67,14 +67,7 @@ export interface AuditEvent {
 export interface BalanceChange {
   transaction_id: string;
   account_id: string;
-  kind:
-    | 'credit_granted'
-    | 'credit_refunded'
-    | 'invoice_issued'
-    | 'invoice_voided'
-    | 'balance_used'
-    | 'payment_received'
-    | 'payment_refunded';
+  kind: 'credit_granted' | 'credit_refunded' | 'invoice_issued' | 'invoice_voided' | 'balance_used' | 'payment_received' | 'payment_refunded';
   description: string;
   /** Positive: credit was added */
   amount: number;
@@ -464,13 +457,11 @@ export interface CreateApiKeyBody {
 export interface CreateBudgetBody {
   budget_amount: number;
   /** 50, 80 and 100 % by default */
-  alert_thresholds?:
-    | {
-        /** Of the amount */
-        percent: number;
-        enabled?: boolean | null;
-      }[]
-    | null;
+  alert_thresholds?: {
+    /** Of the amount */
+    percent: number;
+    enabled?: boolean | null;
+  }[] | null;
   limit_type?: 'soft' | 'hard' | null;
   notification_emails?: string[] | null;
 }
@@ -527,51 +518,46 @@ export interface CreateSandboxBody {
   secure?: boolean | null;
   allow_internet_access?: boolean | null;
   /** One bucket mount, or a list of them */
-  object_storage?:
-    | {
-        /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
-        uri: string;
-        /** A region or an endpoint is required */
-        region?: string | null;
-        /** URL of an S3-compatible server */
-        endpoint?: string | null;
-        /** Absolute path in the sandbox; a missing folder is created */
-        mount_point: string;
-        access_key: string;
-        secret_key: string;
-        /** Makes the mount `short_lived` */
-        session_token?: string | null;
-      }
-    | {
-        /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
-        uri: string;
-        /** A region or an endpoint is required */
-        region?: string | null;
-        /** URL of an S3-compatible server */
-        endpoint?: string | null;
-        /** Absolute path in the sandbox; a missing folder is created */
-        mount_point: string;
-        access_key: string;
-        secret_key: string;
-        /** Makes the mount `short_lived` */
-        session_token?: string | null;
-      }[]
-    | null;
+  object_storage?: {
+    /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
+    uri: string;
+    /** A region or an endpoint is required */
+    region?: string | null;
+    /** URL of an S3-compatible server */
+    endpoint?: string | null;
+    /** Absolute path in the sandbox; a missing folder is created */
+    mount_point: string;
+    access_key: string;
+    secret_key: string;
+    /** Makes the mount `short_lived` */
+    session_token?: string | null;
+  } | {
+    /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
+    uri: string;
+    /** A region or an endpoint is required */
+    region?: string | null;
+    /** URL of an S3-compatible server */
+    endpoint?: string | null;
+    /** Absolute path in the sandbox; a missing folder is created */
+    mount_point: string;
+    access_key: string;
+    secret_key: string;
+    /** Makes the mount `short_lived` */
+    session_token?: string | null;
+  }[] | null;
   /** The image's own s3fs runs in the sandbox. Not with a session token; ignored for templates that are not custom */
   object_storage_direct_mount?: boolean | null;
   /** Only with a direct mount; empty: the s3fs in PATH */
   s3fs_executable_path?: string | null;
-  custom_ports?:
-    | {
-        port: number;
-        name: string;
-        protocol?: 'TCP' | 'UDP' | 'WEBRTC' | null;
-        /** The port on which the server in the sandbox listens; default: `port` */
-        service_port?: number | null;
-        /** Require the access token */
-        is_protected?: boolean | null;
-      }[]
-    | null;
+  custom_ports?: {
+    port: number;
+    name: string;
+    protocol?: 'TCP' | 'UDP' | 'WEBRTC' | null;
+    /** The port on which the server in the sandbox listens; default: `port` */
+    service_port?: number | null;
+    /** Require the access token */
+    is_protected?: boolean | null;
+  }[] | null;
   locality?: {
     /** Use the caller's region if `region` is left out */
     auto_detect?: boolean | null;
@@ -740,52 +726,10 @@ export interface CreatedSandbox {
   custom_ports: Port[];
   template_custom_command: string | null;
   template_ready_command: string | null;
-  status:
-    | 'created'
-    | 'starting'
-    | 'running'
-    | 'pausing'
-    | 'paused'
-    | 'resuming'
-    | 'terminating'
-    | 'terminated'
-    | 'failed';
-  substatus:
-    | 'allocating'
-    | 'deploying'
-    | 'initializing'
-    | 'waiting_ready'
-    | 'cleaning_resources'
-    | 'cleaning_data'
-    | null;
+  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
+  substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
   /** The reason of this status */
-  reason:
-    | 'user_requested'
-    | 'timeout'
-    | 'auto_pause'
-    | 'persistence_expired'
-    | 'image_pull_failed'
-    | 'image_refused'
-    | 'not_ready'
-    | 'start_failed'
-    | 'no_capacity'
-    | 'host_lost'
-    | 'host_restarted'
-    | 'host_disk_full'
-    | 'disk_lost'
-    | 'host_disk_pressure'
-    | 'host_draining'
-    | 'runtime_exited'
-    | 'pause_failed'
-    | 'resume_failed'
-    | 'restarted'
-    | 'restart_failed'
-    | 'budget_restricted'
-    | 'quota_used_up'
-    | 'object_storage_mount_failed'
-    | 'object_storage_credentials_required'
-    | 'ended_by_operator'
-    | null;
+  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
   created_at: string;
   updated_at: string;
   started_at: string | null;
@@ -848,6 +792,20 @@ export interface CreatedTemplate {
   owner_id: string | null;
 }
 
+export interface DeadLetter {
+  id: string;
+  workflow_type: string;
+  /** It begins with the id of the object */
+  workflow_id: string;
+  /** The signal to the workflow. Null: the workflow should start */
+  signal: string | null;
+  attempts: number;
+  last_error: string | null;
+  created_at: string;
+  /** When it was given up */
+  dead_at: string;
+}
+
 export interface DeleteAllNotificationsData {
   deleted_count: number;
 }
@@ -902,6 +860,8 @@ export interface DeleteUserData {
 
 export type DeleteWebhookData = null;
 
+export type EndSessionData = null;
+
 export interface EvictSandboxFromProjectData {
   sandbox_id: string;
   /** The project that it is in now */
@@ -928,18 +888,16 @@ export interface ForgotPasswordBody {
 
 export type ForgotPasswordData = null;
 
-export type GetActiveExecData =
-  | {
-      active: false;
-    }
-  | {
-      active: true;
-      stream_path: string;
-      command: string;
-      cwd: string;
-      started_at: string;
-      deadline: string;
-    };
+export type GetActiveExecData = {
+  active: false;
+} | {
+  active: true;
+  stream_path: string;
+  command: string;
+  cwd: string;
+  started_at: string;
+  deadline: string;
+};
 
 export interface GetBalanceData {
   account_id: string;
@@ -1004,16 +962,7 @@ export interface GetReceiptQuery {
 
 export interface GetSandboxMetricsChartData {
   sandbox_id: string;
-  status:
-    | 'created'
-    | 'starting'
-    | 'running'
-    | 'pausing'
-    | 'paused'
-    | 'resuming'
-    | 'terminating'
-    | 'terminated'
-    | 'failed';
+  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
   time_window: {
     start: string;
     end: string;
@@ -1093,16 +1042,7 @@ export interface GetSandboxMetricsChartQuery {
 export interface GetSandboxMetricsData {
   sandbox_id: string;
   timestamp: string;
-  status:
-    | 'created'
-    | 'starting'
-    | 'running'
-    | 'pausing'
-    | 'paused'
-    | 'resuming'
-    | 'terminating'
-    | 'terminated'
-    | 'failed';
+  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
   uptime_seconds: number;
   /** Averages of each step, oldest first; steps in which the sandbox did not run are left out */
   metrics: SandboxMetrics[];
@@ -1134,52 +1074,27 @@ export interface GetSandboxStatsData {
 
 export interface GetSandboxStatusData {
   sandbox_id: string;
-  status:
-    | 'created'
-    | 'starting'
-    | 'running'
-    | 'pausing'
-    | 'paused'
-    | 'resuming'
-    | 'terminating'
-    | 'terminated'
-    | 'failed';
-  substatus:
-    | 'allocating'
-    | 'deploying'
-    | 'initializing'
-    | 'waiting_ready'
-    | 'cleaning_resources'
-    | 'cleaning_data'
-    | null;
-  reason:
-    | 'user_requested'
-    | 'timeout'
-    | 'auto_pause'
-    | 'persistence_expired'
-    | 'image_pull_failed'
-    | 'image_refused'
-    | 'not_ready'
-    | 'start_failed'
-    | 'no_capacity'
-    | 'host_lost'
-    | 'host_restarted'
-    | 'host_disk_full'
-    | 'disk_lost'
-    | 'host_disk_pressure'
-    | 'host_draining'
-    | 'runtime_exited'
-    | 'pause_failed'
-    | 'resume_failed'
-    | 'restarted'
-    | 'restart_failed'
-    | 'budget_restricted'
-    | 'quota_used_up'
-    | 'object_storage_mount_failed'
-    | 'object_storage_credentials_required'
-    | 'ended_by_operator'
-    | null;
+  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
+  substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
+  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
   updated_at: string;
+}
+
+export interface GetSandboxWorkflowData {
+  workflow_id: string;
+  /** The workflow's page in the Temporal Web UI. Null: no address of it is configured (`TEMPORAL_UI_URL`) */
+  web_ui_url: string | null;
+}
+
+export interface GetSessionData {
+  user_id: string;
+  account_id: string;
+  email: string;
+  display_name: string;
+  role: 'user' | 'admin';
+  is_root_user: boolean;
+  /** When the session ends. Null: the request has an API key, which does not expire */
+  expires_at: string | null;
 }
 
 export interface GetSubscriptionData {
@@ -1217,28 +1132,26 @@ export interface GetUsageAnalyticsData {
     end: string;
   };
   /** Highest cost first; null without `group_by` */
-  groups:
-    | {
-        /** Null: usage without this key */
-        value: string | null;
-        /** Hours of one core, reserved while sandboxes run */
-        total_cpu_hours: number;
-        /** GB × hours, reserved while sandboxes run */
-        total_memory_gb_hours: number;
-        /** GB × hours of the disks of running and paused sandboxes */
-        total_storage_gb_hours: number;
-        /** GB sent and received */
-        total_traffic_gb: number;
-        /** GB × hours of the images of templates */
-        total_template_storage_gb_hours: number;
-        /** Hours of one core that were used; not charged */
-        total_cpu_hours_used: number;
-        /** GB × hours of memory that were used; not charged */
-        total_memory_gb_hours_used: number;
-        /** At the prices of that time; a plan may include it */
-        total_cost: number;
-      }[]
-    | null;
+  groups: {
+    /** Null: usage without this key */
+    value: string | null;
+    /** Hours of one core, reserved while sandboxes run */
+    total_cpu_hours: number;
+    /** GB × hours, reserved while sandboxes run */
+    total_memory_gb_hours: number;
+    /** GB × hours of the disks of running and paused sandboxes */
+    total_storage_gb_hours: number;
+    /** GB sent and received */
+    total_traffic_gb: number;
+    /** GB × hours of the images of templates */
+    total_template_storage_gb_hours: number;
+    /** Hours of one core that were used; not charged */
+    total_cpu_hours_used: number;
+    /** GB × hours of memory that were used; not charged */
+    total_memory_gb_hours_used: number;
+    /** At the prices of that time; a plan may include it */
+    total_cost: number;
+  }[] | null;
   /** Larger than the number of `groups` if the reply does not have all of them */
   total_groups: number | null;
   charts: {
@@ -1272,14 +1185,7 @@ export interface GetUsageAnalyticsData {
     }[];
     /** Highest cost first */
     cost_breakdown: {
-      usage_type:
-        | 'cpu_seconds'
-        | 'ram_gb_seconds'
-        | 'sandbox_storage_gb_seconds'
-        | 'traffic_gb'
-        | 'template_storage_gb_seconds'
-        | 'cpu_seconds_used'
-        | 'ram_gb_seconds_used';
+      usage_type: 'cpu_seconds' | 'ram_gb_seconds' | 'sandbox_storage_gb_seconds' | 'traffic_gb' | 'template_storage_gb_seconds' | 'cpu_seconds_used' | 'ram_gb_seconds_used';
       resource_type: 'sandbox' | 'template';
       cost: number;
       percentage: number;
@@ -1306,28 +1212,26 @@ export interface GetUsageSummaryData {
     end: string;
   };
   /** Highest cost first; null without `group_by` */
-  groups:
-    | {
-        /** Null: usage without this key */
-        value: string | null;
-        /** Hours of one core, reserved while sandboxes run */
-        total_cpu_hours: number;
-        /** GB × hours, reserved while sandboxes run */
-        total_memory_gb_hours: number;
-        /** GB × hours of the disks of running and paused sandboxes */
-        total_storage_gb_hours: number;
-        /** GB sent and received */
-        total_traffic_gb: number;
-        /** GB × hours of the images of templates */
-        total_template_storage_gb_hours: number;
-        /** Hours of one core that were used; not charged */
-        total_cpu_hours_used: number;
-        /** GB × hours of memory that were used; not charged */
-        total_memory_gb_hours_used: number;
-        /** At the prices of that time; a plan may include it */
-        total_cost: number;
-      }[]
-    | null;
+  groups: {
+    /** Null: usage without this key */
+    value: string | null;
+    /** Hours of one core, reserved while sandboxes run */
+    total_cpu_hours: number;
+    /** GB × hours, reserved while sandboxes run */
+    total_memory_gb_hours: number;
+    /** GB × hours of the disks of running and paused sandboxes */
+    total_storage_gb_hours: number;
+    /** GB sent and received */
+    total_traffic_gb: number;
+    /** GB × hours of the images of templates */
+    total_template_storage_gb_hours: number;
+    /** Hours of one core that were used; not charged */
+    total_cpu_hours_used: number;
+    /** GB × hours of memory that were used; not charged */
+    total_memory_gb_hours_used: number;
+    /** At the prices of that time; a plan may include it */
+    total_cost: number;
+  }[] | null;
   /** Larger than the number of `groups` if the reply does not have all of them */
   total_groups: number | null;
 }
@@ -1342,6 +1246,58 @@ export interface GetUsageSummaryQuery {
   project_id?: string;
   /** `project_id`, `user_id`, or `metadata.<key>` of the sandboxes: adds `groups` to the reply */
   group_by?: string;
+}
+
+export interface GetWorkersData {
+  /** The release of the API process that replies */
+  platform_version: string;
+  task_queues: {
+    work: 'sandboxes' | 'webhooks' | 'images' | 'money' | 'upkeep';
+    task_queue: string;
+    kind: 'workflow' | 'activity';
+    /** The age of the oldest waiting task. 0: none waits */
+    oldest_task_seconds: number;
+    /** Workers that have asked for such tasks in the last minutes */
+    pollers: number;
+  }[];
+  /** Of the control workers, newest first. Null: they have no versions (`PLATFORM_WORKER_DEPLOYMENT`) */
+  worker_versions: {
+    build_id: string;
+    /** `current`: new workflows run on it; `draining`: workflows that are pinned to it are open; `drained`: its workers may be stopped; `inactive`: it has never been current */
+    status: 'current' | 'draining' | 'drained' | 'inactive';
+    pinned_workflows: number;
+    current_since: string | null;
+  }[] | null;
+}
+
+export interface Host {
+  host_id: string;
+  region: string;
+  /** `ready`: takes sandboxes; `draining`: an operator drains it; `away`: it does not renew its lease; `lost`: its sandboxes were given up */
+  state: 'ready' | 'draining' | 'away' | 'lost';
+  draining_since: string | null;
+  lease_expires_at: string;
+  /** What may be promised to sandboxes. Null: unlimited */
+  capacity: {
+    cpu: number | null;
+    memory_mb: number | null;
+    disk_gb: number | null;
+  };
+  /** The memory of the machine. Null: not measured yet */
+  memory_mb_total: number | null;
+  /** Measured room for more sandboxes. Negative: the host is under pressure. Null: not measured yet */
+  free: {
+    cpu: number;
+    memory_mb: number;
+    disk_mb: number;
+  } | null;
+  measured_at: string | null;
+  /** Used-up resources: `cpu`, `memory`, `disk` */
+  short_of: string[];
+  /** The nearly full disk: `data` or `cache` */
+  full_disk: string | null;
+  /** The number of its sandboxes by status, without ended ones */
+  sandboxes: Record<string, number>;
 }
 
 export interface ImportJob {
@@ -1399,24 +1355,22 @@ export interface ImportTemplateBody {
   visibility?: 'private' | 'account_shared' | 'public' | null;
 }
 
-export type ImportTemplateData =
-  | {
-      template_id: string;
-      name: string;
-      visibility: 'private' | 'account_shared' | 'public';
-      message: string;
-      job_id: string;
-      status: 'pending' | 'running' | 'completed' | 'failed' | 'cancelled';
-      external_image_url: string;
-      registry_image_url: string;
-      created_at: string;
-    }
-  | {
-      template_id: string;
-      name: string;
-      visibility: 'private' | 'account_shared' | 'public';
-      message: string;
-    };
+export type ImportTemplateData = {
+  template_id: string;
+  name: string;
+  visibility: 'private' | 'account_shared' | 'public';
+  message: string;
+  job_id: string;
+  status: 'pending' | 'running' | 'completed' | 'failed' | 'cancelled';
+  external_image_url: string;
+  registry_image_url: string;
+  created_at: string;
+} | {
+  template_id: string;
+  name: string;
+  visibility: 'private' | 'account_shared' | 'public';
+  message: string;
+};
 
 export interface Invoice {
   invoice_id: string;
@@ -1455,6 +1409,29 @@ export interface LinkToAddPaymentMethodData {
   url: string;
   setup_intent_id: string;
   expires_at: string;
+}
+
+export interface ListAccountsData {
+  accounts: OperatedAccount[];
+  pagination: Pagination;
+}
+
+export interface ListAccountsQuery {
+  /** `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset */
+  cursor?: string;
+  /** Default 1 */
+  page?: number;
+  /** Items on a page, default 50; more than 100 are cut to that */
+  limit?: number;
+  /** Alias of limit */
+  page_size?: number;
+  /** The number of items to skip; takes precedence over page */
+  offset?: number;
+  /** Alias of offset */
+  skip?: number;
+  /** Part of the e-mail or of the name, in any case */
+  search?: string;
+  status?: 'active' | 'suspended';
 }
 
 export interface ListApiKeysData {
@@ -1568,6 +1545,26 @@ export interface ListBudgetMessagesQuery {
   account_id?: string;
 }
 
+export interface ListDeadLettersData {
+  dead_letters: DeadLetter[];
+  pagination: Pagination;
+}
+
+export interface ListDeadLettersQuery {
+  /** `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset */
+  cursor?: string;
+  /** Default 1 */
+  page?: number;
+  /** Items on a page, default 50; more than 100 are cut to that */
+  limit?: number;
+  /** Alias of limit */
+  page_size?: number;
+  /** The number of items to skip; takes precedence over page */
+  offset?: number;
+  /** Alias of offset */
+  skip?: number;
+}
+
 export interface ListEventTypesData {
   event_types: {
     type: string;
@@ -1576,6 +1573,20 @@ export interface ListEventTypesData {
     scope: 'user' | 'account';
     /** An example of the event's `data` */
     example: Record<string, unknown>;
+  }[];
+}
+
+export interface ListHostsData {
+  hosts: Host[];
+}
+
+export interface ListIdentityProvidersData {
+  providers: {
+    id: string;
+    /** The text of the button */
+    label: string;
+    /** Where the button leads: `GET /v1/auth/oidc/{issuer}/start` */
+    start_path: string;
   }[];
 }
 
@@ -1804,6 +1815,26 @@ export interface ListQuotaRequestsQuery {
   status?: 'pending' | 'approved' | 'denied' | 'withdrawn';
 }
 
+export interface ListSandboxEventsData {
+  events: SandboxEvent[];
+  pagination: Pagination;
+}
+
+export interface ListSandboxEventsQuery {
+  /** `next_cursor` of the page before, with the same filters and order; takes precedence over page and offset */
+  cursor?: string;
+  /** Default 1 */
+  page?: number;
+  /** Items on a page, default 50; more than 100 are cut to that */
+  limit?: number;
+  /** Alias of limit */
+  page_size?: number;
+  /** The number of items to skip; takes precedence over page */
+  offset?: number;
+  /** Alias of offset */
+  skip?: number;
+}
+
 export interface ListSandboxesData {
   sandboxes: SandboxSummary[];
   pagination: Pagination;
@@ -1915,14 +1946,7 @@ export interface ListUsageEventsQuery {
   end?: string;
   project_id?: string;
   resource_type?: 'sandbox' | 'template';
-  usage_type?:
-    | 'cpu_seconds'
-    | 'ram_gb_seconds'
-    | 'sandbox_storage_gb_seconds'
-    | 'traffic_gb'
-    | 'template_storage_gb_seconds'
-    | 'cpu_seconds_used'
-    | 'ram_gb_seconds_used';
+  usage_type?: 'cpu_seconds' | 'ram_gb_seconds' | 'sandbox_storage_gb_seconds' | 'traffic_gb' | 'template_storage_gb_seconds' | 'cpu_seconds_used' | 'ram_gb_seconds_used';
 }
 
 export interface ListUsageSessionsData {
@@ -2062,6 +2086,18 @@ export interface NotificationItem {
   created_at: string;
 }
 
+export interface OperatedAccount {
+  account_id: string;
+  email: string;
+  display_name: string;
+  status: 'active' | 'suspended';
+  plan_name: string;
+  user_count: number;
+  /** Sandboxes that count against the plan; paused ones do not */
+  active_sandbox_count: number;
+  created_at: string;
+}
+
 export interface Pagination {
   page: number;
   limit: number;
@@ -2086,13 +2122,7 @@ export interface PaymentIntent {
   payment_method_id: string | null;
   amount: number;
   currency: string;
-  status:
-    | 'requires_payment_method'
-    | 'requires_confirmation'
-    | 'requires_action'
-    | 'processing'
-    | 'succeeded'
-    | 'canceled';
+  status: 'requires_payment_method' | 'requires_confirmation' | 'requires_action' | 'processing' | 'succeeded' | 'canceled';
   intent_type: string;
   amount_refunded: number;
   /** The processor's code, such as `insufficient_funds` */
@@ -2237,16 +2267,7 @@ export interface ProjectSandbox {
   cpu_count: number;
   memory_mb: number;
   storage_gb: number;
-  status:
-    | 'created'
-    | 'starting'
-    | 'running'
-    | 'pausing'
-    | 'paused'
-    | 'resuming'
-    | 'terminating'
-    | 'terminated'
-    | 'failed';
+  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
   started_at: string | null;
   stopped_at: string | null;
   created_at: string;
@@ -2346,34 +2367,30 @@ export interface RestartSandboxBody {
     /** Disables all active mounts; they keep their slots */
     disable_all?: boolean | null;
     /** Changes by mount point: a mount to add or replace, or `delete: true`, or `disable: true` */
-    mounts?:
-      | {
-          /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
-          uri: string;
-          /** A region or an endpoint is required */
-          region?: string | null;
-          /** URL of an S3-compatible server */
-          endpoint?: string | null;
-          /** Absolute path in the sandbox; a missing folder is created */
-          mount_point: string;
-          access_key: string;
-          secret_key: string;
-          /** Makes the mount `short_lived` */
-          session_token?: string | null;
-          delete?: false | null;
-          disable?: false | null;
-        }
-      | {
-          /** Absolute path in the sandbox; a missing folder is created */
-          mount_point: string;
-          delete: true;
-        }
-      | {
-          /** Absolute path in the sandbox; a missing folder is created */
-          mount_point: string;
-          disable: true;
-        }[]
-      | null;
+    mounts?: {
+      /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
+      uri: string;
+      /** A region or an endpoint is required */
+      region?: string | null;
+      /** URL of an S3-compatible server */
+      endpoint?: string | null;
+      /** Absolute path in the sandbox; a missing folder is created */
+      mount_point: string;
+      access_key: string;
+      secret_key: string;
+      /** Makes the mount `short_lived` */
+      session_token?: string | null;
+      delete?: false | null;
+      disable?: false | null;
+    } | {
+      /** Absolute path in the sandbox; a missing folder is created */
+      mount_point: string;
+      delete: true;
+    } | {
+      /** Absolute path in the sandbox; a missing folder is created */
+      mount_point: string;
+      disable: true;
+    }[] | null;
   } | null;
 }
 
@@ -2389,34 +2406,30 @@ export interface ResumeSandboxBody {
     /** Disables all active mounts; they keep their slots */
     disable_all?: boolean | null;
     /** Changes by mount point: a mount to add or replace, or `delete: true`, or `disable: true` */
-    mounts?:
-      | {
-          /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
-          uri: string;
-          /** A region or an endpoint is required */
-          region?: string | null;
-          /** URL of an S3-compatible server */
-          endpoint?: string | null;
-          /** Absolute path in the sandbox; a missing folder is created */
-          mount_point: string;
-          access_key: string;
-          secret_key: string;
-          /** Makes the mount `short_lived` */
-          session_token?: string | null;
-          delete?: false | null;
-          disable?: false | null;
-        }
-      | {
-          /** Absolute path in the sandbox; a missing folder is created */
-          mount_point: string;
-          delete: true;
-        }
-      | {
-          /** Absolute path in the sandbox; a missing folder is created */
-          mount_point: string;
-          disable: true;
-        }[]
-      | null;
+    mounts?: {
+      /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
+      uri: string;
+      /** A region or an endpoint is required */
+      region?: string | null;
+      /** URL of an S3-compatible server */
+      endpoint?: string | null;
+      /** Absolute path in the sandbox; a missing folder is created */
+      mount_point: string;
+      access_key: string;
+      secret_key: string;
+      /** Makes the mount `short_lived` */
+      session_token?: string | null;
+      delete?: false | null;
+      disable?: false | null;
+    } | {
+      /** Absolute path in the sandbox; a missing folder is created */
+      mount_point: string;
+      delete: true;
+    } | {
+      /** Absolute path in the sandbox; a missing folder is created */
+      mount_point: string;
+      disable: true;
+    }[] | null;
   } | null;
 }
 
@@ -2427,6 +2440,8 @@ export interface ResumingSandbox {
   status: 'resuming';
   message: string;
 }
+
+export type RetryDeadLetterData = null;
 
 export interface ReviewQuotaRequestBody {
   action: 'approve' | 'deny';
@@ -2442,52 +2457,10 @@ export interface Sandbox {
   sandbox_id: string;
   name: string;
   description: string;
-  status:
-    | 'created'
-    | 'starting'
-    | 'running'
-    | 'pausing'
-    | 'paused'
-    | 'resuming'
-    | 'terminating'
-    | 'terminated'
-    | 'failed';
-  substatus:
-    | 'allocating'
-    | 'deploying'
-    | 'initializing'
-    | 'waiting_ready'
-    | 'cleaning_resources'
-    | 'cleaning_data'
-    | null;
+  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
+  substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
   /** The reason of this status */
-  reason:
-    | 'user_requested'
-    | 'timeout'
-    | 'auto_pause'
-    | 'persistence_expired'
-    | 'image_pull_failed'
-    | 'image_refused'
-    | 'not_ready'
-    | 'start_failed'
-    | 'no_capacity'
-    | 'host_lost'
-    | 'host_restarted'
-    | 'host_disk_full'
-    | 'disk_lost'
-    | 'host_disk_pressure'
-    | 'host_draining'
-    | 'runtime_exited'
-    | 'pause_failed'
-    | 'resume_failed'
-    | 'restarted'
-    | 'restart_failed'
-    | 'budget_restricted'
-    | 'quota_used_up'
-    | 'object_storage_mount_failed'
-    | 'object_storage_credentials_required'
-    | 'ended_by_operator'
-    | null;
+  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
   template_id: string;
   /** The name of the template when the sandbox was made */
   template_name: string;
@@ -2578,6 +2551,37 @@ export interface Sandbox {
   failure: SandboxFailure | null;
 }
 
+export interface SandboxCost {
+  sandbox_id: string;
+  currency: string;
+  /** To a millionth. Null: this platform charges nothing */
+  amount: number | null;
+  /** Reserved cores, while the sandbox runs */
+  cpu_seconds: number;
+  /** Reserved memory, while the sandbox runs */
+  ram_gb_seconds: number;
+  /** The size of the disk, while the sandbox runs or is paused */
+  sandbox_storage_gb_seconds: number;
+  /** Sent and received bytes */
+  traffic_gb: number;
+  /** Used processor time, which has no price */
+  cpu_seconds_used: number;
+  /** Used memory, which has no price */
+  ram_gb_seconds_used: number;
+}
+
+export interface SandboxEvent {
+  event_id: string;
+  /** Counts the events of the sandbox without gaps */
+  sequence: number;
+  type: string;
+  /** The status that the sandbox had then */
+  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
+  /** The reason of the status */
+  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
+  created_at: string;
+}
+
 export interface SandboxFailure {
   message: string;
   exit_code: number | null;
@@ -2653,52 +2657,10 @@ export interface SandboxSummary {
   template_custom_command: string | null;
   template_ready_command: string | null;
   template_source: 'platform_family' | 'custom';
-  status:
-    | 'created'
-    | 'starting'
-    | 'running'
-    | 'pausing'
-    | 'paused'
-    | 'resuming'
-    | 'terminating'
-    | 'terminated'
-    | 'failed';
-  substatus:
-    | 'allocating'
-    | 'deploying'
-    | 'initializing'
-    | 'waiting_ready'
-    | 'cleaning_resources'
-    | 'cleaning_data'
-    | null;
+  status: 'created' | 'starting' | 'running' | 'pausing' | 'paused' | 'resuming' | 'terminating' | 'terminated' | 'failed';
+  substatus: 'allocating' | 'deploying' | 'initializing' | 'waiting_ready' | 'cleaning_resources' | 'cleaning_data' | null;
   /** The reason of this status */
-  reason:
-    | 'user_requested'
-    | 'timeout'
-    | 'auto_pause'
-    | 'persistence_expired'
-    | 'image_pull_failed'
-    | 'image_refused'
-    | 'not_ready'
-    | 'start_failed'
-    | 'no_capacity'
-    | 'host_lost'
-    | 'host_restarted'
-    | 'host_disk_full'
-    | 'disk_lost'
-    | 'host_disk_pressure'
-    | 'host_draining'
-    | 'runtime_exited'
-    | 'pause_failed'
-    | 'resume_failed'
-    | 'restarted'
-    | 'restart_failed'
-    | 'budget_restricted'
-    | 'quota_used_up'
-    | 'object_storage_mount_failed'
-    | 'object_storage_credentials_required'
-    | 'ended_by_operator'
-    | null;
+  reason: 'user_requested' | 'timeout' | 'auto_pause' | 'persistence_expired' | 'image_pull_failed' | 'image_refused' | 'not_ready' | 'start_failed' | 'no_capacity' | 'host_lost' | 'host_restarted' | 'host_disk_full' | 'disk_lost' | 'host_disk_pressure' | 'host_draining' | 'runtime_exited' | 'pause_failed' | 'resume_failed' | 'restarted' | 'restart_failed' | 'budget_restricted' | 'quota_used_up' | 'object_storage_mount_failed' | 'object_storage_credentials_required' | 'ended_by_operator' | null;
   started_at: string | null;
   stopped_at: string | null;
   created_at: string;
@@ -2728,6 +2690,10 @@ export interface SandboxSummary {
     };
   };
   owner?: Person;
+}
+
+export interface SetAccountStatusBody {
+  status: 'active' | 'suspended';
 }
 
 export interface SetApiKeyStatusBody {
@@ -2823,26 +2789,38 @@ export interface StartExecBody {
   wait?: boolean | null;
 }
 
-export type StartExecData =
-  | {
-      exit_code: number;
-      /** As UTF-8 */
-      stdout: string;
-      /** As UTF-8 */
-      stderr: string;
-      /** True: there was more than 1 MiB of output, and its beginning is missing */
-      truncated: boolean;
-      duration_ms: number;
-    }
-  | {
-      /** With a token that opens only this stream; a repeated reply has no token */
-      stream_path: string;
-      started_at: string;
-      /** The command is killed at this time; later changes of the timeout do not change it */
-      deadline: string;
-    };
+export type StartExecData = {
+  exit_code: number;
+  /** As UTF-8 */
+  stdout: string;
+  /** As UTF-8 */
+  stderr: string;
+  /** True: there was more than 1 MiB of output, and its beginning is missing */
+  truncated: boolean;
+  duration_ms: number;
+} | {
+  /** With a token that opens only this stream; a repeated reply has no token */
+  stream_path: string;
+  started_at: string;
+  /** The command is killed at this time; later changes of the timeout do not change it */
+  deadline: string;
+};
 
 export type StartOidcSignInData = null;
+
+export interface StartOidcSignInQuery {
+  /** The path in the console where the browser goes after the sign-in. Default `/` */
+  return_to?: string;
+}
+
+export interface StartSessionBody {
+  email: string;
+  password: string;
+}
+
+export interface StartSessionData {
+  expires_at: string;
+}
 
 export interface StartTemplateImportData {
   job_id: string;
@@ -2852,6 +2830,13 @@ export interface StartTemplateImportData {
   registry_image_url: string;
   created_at: string;
   message: string;
+}
+
+export type StreamEventsData = null;
+
+export interface StreamEventsQuery {
+  /** Another account, for admins only; `all` means all accounts */
+  account_id?: string;
 }
 
 export type StreamExecData = null;
@@ -3003,17 +2988,15 @@ export interface TemplateItem {
   };
 }
 
-export type TerminateSandboxData =
-  | {
-      sandbox_id: string;
-      status: 'terminated';
-      note: string;
-    }
-  | {
-      sandbox_id: string;
-      status: 'termination_in_progress';
-      note: string;
-    };
+export type TerminateSandboxData = {
+  sandbox_id: string;
+  status: 'terminated';
+  note: string;
+} | {
+  sandbox_id: string;
+  status: 'termination_in_progress';
+  note: string;
+};
 
 export interface TerminateSandboxQuery {
   /** Accepted for compatibility; has no effect */
@@ -3065,13 +3048,11 @@ export interface UpdateApiKeyBody {
 
 export interface UpdateBudgetBody {
   budget_amount?: number | null;
-  alert_thresholds?:
-    | {
-        /** Of the amount */
-        percent: number;
-        enabled?: boolean | null;
-      }[]
-    | null;
+  alert_thresholds?: {
+    /** Of the amount */
+    percent: number;
+    enabled?: boolean | null;
+  }[] | null;
   limit_type?: 'soft' | 'hard' | null;
   notification_emails?: string[] | null;
   is_active?: boolean | null;
@@ -3199,14 +3180,7 @@ export interface UsageEvent {
   account_id: string;
   /** Null for a template */
   project_id: string | null;
-  usage_type:
-    | 'cpu_seconds'
-    | 'ram_gb_seconds'
-    | 'sandbox_storage_gb_seconds'
-    | 'traffic_gb'
-    | 'template_storage_gb_seconds'
-    | 'cpu_seconds_used'
-    | 'ram_gb_seconds_used';
+  usage_type: 'cpu_seconds' | 'ram_gb_seconds' | 'sandbox_storage_gb_seconds' | 'traffic_gb' | 'template_storage_gb_seconds' | 'cpu_seconds_used' | 'ram_gb_seconds_used';
   usage_quantity: number;
   usage_unit: 'cpu_seconds' | 'gb_seconds' | 'gb';
   resource_specs: {
@@ -3381,24 +3355,7 @@ export interface WebhookDelivery {
   }[];
 }
 
-export interface GetSessionData {
-  user_id: string;
-  account_id: string;
-  email: string;
-  display_name: string;
-  role: 'user' | 'admin';
-  is_root_user: boolean;
-  expires_at: string | null;
-}
 export interface Operations {
-  startSession: { body: { email: string; password: string }; query: null; data: { expires_at: string } };
-  getSession: { body: null; query: null; data: GetSessionData };
-  endSession: { body: null; query: null; data: null };
-  listIdentityProviders: {
-    body: null;
-    query: null;
-    data: { providers: { id: string; label: string; start_path: string }[] };
-  };
   createSandbox: { body: CreateSandboxBody; query: null; data: CreatedSandbox };
   listSandboxes: { body: null; query: ListSandboxesQuery; data: ListSandboxesData };
   getSandboxStats: { body: null; query: null; data: GetSandboxStatsData };
@@ -3408,6 +3365,9 @@ export interface Operations {
   getSandboxStatus: { body: null; query: null; data: GetSandboxStatusData };
   getSandboxMetrics: { body: null; query: GetSandboxMetricsQuery; data: GetSandboxMetricsData };
   getSandboxMetricsChart: { body: null; query: GetSandboxMetricsChartQuery; data: GetSandboxMetricsChartData };
+  listSandboxEvents: { body: null; query: ListSandboxEventsQuery; data: ListSandboxEventsData };
+  getSandboxCost: { body: null; query: null; data: SandboxCost };
+  getSandboxWorkflow: { body: null; query: null; data: GetSandboxWorkflowData };
   setSandboxTimeout: { body: SetSandboxTimeoutBody; query: null; data: SetSandboxTimeoutData };
   connectSandbox: { body: ConnectSandboxBody; query: null; data: Sandbox };
   pauseSandbox: { body: PauseSandboxBody; query: null; data: Sandbox };
@@ -3429,6 +3389,9 @@ export interface Operations {
   batchPauseSandboxes: { body: BatchPauseSandboxesBody; query: null; data: BatchPauseSandboxesData };
   batchResumeSandboxes: { body: BatchResumeSandboxesBody; query: null; data: BatchResumeSandboxesData };
   listPlatformRegions: { body: null; query: null; data: ListPlatformRegionsData };
+  listHosts: { body: null; query: null; data: ListHostsData };
+  drainHost: { body: null; query: null; data: Host };
+  undrainHost: { body: null; query: null; data: Host };
   listTemplates: { body: null; query: ListTemplatesQuery; data: ListTemplatesData };
   createTemplate: { body: CreateTemplateBody; query: null; data: CreatedTemplate };
   getTemplate: { body: null; query: null; data: Template };
@@ -3471,17 +3434,17 @@ export interface Operations {
   markNotificationUnread: { body: null; query: null; data: MarkNotificationUnreadData };
   markAllNotificationsRead: { body: null; query: null; data: MarkAllNotificationsReadData };
   bulkMarkNotificationsRead: { body: BulkMarkNotificationsReadBody; query: null; data: BulkMarkNotificationsReadData };
-  bulkMarkNotificationsUnread: {
-    body: BulkMarkNotificationsUnreadBody;
-    query: null;
-    data: BulkMarkNotificationsUnreadData;
-  };
+  bulkMarkNotificationsUnread: { body: BulkMarkNotificationsUnreadBody; query: null; data: BulkMarkNotificationsUnreadData };
   bulkDeleteNotifications: { body: BulkDeleteNotificationsBody; query: null; data: BulkDeleteNotificationsData };
   signIn: { body: SignInBody; query: null; data: AccessToken };
   signOut: { body: null; query: null; data: SignOutData };
+  startSession: { body: StartSessionBody; query: null; data: StartSessionData };
+  getSession: { body: null; query: null; data: GetSessionData };
+  endSession: { body: null; query: null; data: EndSessionData };
   forgotPassword: { body: ForgotPasswordBody; query: null; data: ForgotPasswordData };
   resetPassword: { body: ResetPasswordBody; query: null; data: ResetPasswordData };
-  startOidcSignIn: { body: null; query: null; data: StartOidcSignInData };
+  listIdentityProviders: { body: null; query: null; data: ListIdentityProvidersData };
+  startOidcSignIn: { body: null; query: StartOidcSignInQuery; data: StartOidcSignInData };
   finishOidcSignIn: { body: null; query: FinishOidcSignInQuery; data: AccessToken };
   getProfile: { body: null; query: null; data: Profile };
   updateProfile: { body: UpdateProfileBody; query: null; data: UpdateProfileData };
@@ -3499,16 +3462,14 @@ export interface Operations {
   clearEmailChangeRequests: { body: null; query: null; data: ClearEmailChangeRequestsData };
   confirmEmailChange: { body: ConfirmEmailChangeBody; query: null; data: ConfirmEmailChangeData };
   listAuditEvents: { body: null; query: ListAuditEventsQuery; data: ListAuditEventsData };
+  listAccounts: { body: null; query: ListAccountsQuery; data: ListAccountsData };
+  setAccountStatus: { body: SetAccountStatusBody; query: null; data: OperatedAccount };
   listQuotaAllocations: { body: null; query: ListQuotaAllocationsQuery; data: ListQuotaAllocationsData };
   createQuotaAllocation: { body: CreateQuotaAllocationBody; query: null; data: QuotaAllocation };
   updateQuotaAllocation: { body: UpdateQuotaAllocationBody; query: null; data: QuotaAllocation };
   deleteQuotaAllocation: { body: null; query: null; data: DeleteQuotaAllocationData };
   revokeQuotaAllocation: { body: null; query: null; data: QuotaAllocation };
-  listQuotaRequestsOfAccount: {
-    body: null;
-    query: ListQuotaRequestsOfAccountQuery;
-    data: ListQuotaRequestsOfAccountData;
-  };
+  listQuotaRequestsOfAccount: { body: null; query: ListQuotaRequestsOfAccountQuery; data: ListQuotaRequestsOfAccountData };
   reviewQuotaRequest: { body: ReviewQuotaRequestBody; query: null; data: QuotaRequest };
   getUsageSummary: { body: null; query: GetUsageSummaryQuery; data: GetUsageSummaryData };
   getUsageAnalytics: { body: null; query: GetUsageAnalyticsQuery; data: GetUsageAnalyticsData };
@@ -3522,6 +3483,7 @@ export interface Operations {
   createWebhook: { body: CreateWebhookBody; query: null; data: Webhook };
   listWebhooks: { body: null; query: ListWebhooksQuery; data: ListWebhooksData };
   listEventTypes: { body: null; query: null; data: ListEventTypesData };
+  streamEvents: { body: null; query: StreamEventsQuery; data: StreamEventsData };
   getWebhook: { body: null; query: null; data: Webhook };
   updateWebhook: { body: UpdateWebhookBody; query: null; data: Webhook };
   deleteWebhook: { body: null; query: null; data: DeleteWebhookData };
@@ -3562,15 +3524,14 @@ export interface Operations {
   getPaymentIntent: { body: null; query: null; data: PaymentIntent };
   getSubscriptionPaymentByPeriod: { body: null; query: null; data: GetSubscriptionPaymentByPeriodData };
   refundPaymentIntent: { body: RefundPaymentIntentBody; query: null; data: PaymentRefund };
+  listDeadLetters: { body: null; query: ListDeadLettersQuery; data: ListDeadLettersData };
+  retryDeadLetter: { body: null; query: null; data: RetryDeadLetterData };
+  getWorkers: { body: null; query: null; data: GetWorkersData };
   receiveProcessorNotice: { body: null; query: null; data: ReceiveProcessorNoticeData };
 }
 
 /** Method and path of each operation. */
 export const operations = {
-  startSession: ['POST', '/v1/auth/session'],
-  getSession: ['GET', '/v1/auth/session'],
-  endSession: ['DELETE', '/v1/auth/session'],
-  listIdentityProviders: ['GET', '/v1/auth/providers'],
   createSandbox: ['POST', '/v1/sandboxes'],
   listSandboxes: ['GET', '/v1/sandboxes'],
   getSandboxStats: ['GET', '/v1/sandboxes/stats'],
@@ -3580,6 +3541,9 @@ export const operations = {
   getSandboxStatus: ['GET', '/v1/sandboxes/{sandbox_id}/status'],
   getSandboxMetrics: ['GET', '/v1/sandboxes/{sandbox_id}/metrics'],
   getSandboxMetricsChart: ['GET', '/v1/sandboxes/{sandbox_id}/metrics/chart'],
+  listSandboxEvents: ['GET', '/v1/sandboxes/{sandbox_id}/events'],
+  getSandboxCost: ['GET', '/v1/sandboxes/{sandbox_id}/cost'],
+  getSandboxWorkflow: ['GET', '/v1/admin/sandboxes/{sandbox_id}/workflow'],
   setSandboxTimeout: ['POST', '/v1/sandboxes/{sandbox_id}/timeout'],
   connectSandbox: ['POST', '/v1/sandboxes/{sandbox_id}/connect'],
   pauseSandbox: ['POST', '/v1/sandboxes/{sandbox_id}/pause'],
@@ -3601,6 +3565,9 @@ export const operations = {
   batchPauseSandboxes: ['POST', '/v1/sandboxes/batch-pause'],
   batchResumeSandboxes: ['POST', '/v1/sandboxes/batch-resume'],
   listPlatformRegions: ['GET', '/v1/platform-regions'],
+  listHosts: ['GET', '/v1/admin/hosts'],
+  drainHost: ['POST', '/v1/admin/hosts/{host_id}/drain'],
+  undrainHost: ['DELETE', '/v1/admin/hosts/{host_id}/drain'],
   listTemplates: ['GET', '/v1/templates'],
   createTemplate: ['POST', '/v1/templates'],
   getTemplate: ['GET', '/v1/templates/{template_id}'],
@@ -3647,8 +3614,12 @@ export const operations = {
   bulkDeleteNotifications: ['POST', '/v1/notifications/bulk-delete'],
   signIn: ['POST', '/v1/auth/sign-in'],
   signOut: ['POST', '/v1/auth/sign-out'],
+  startSession: ['POST', '/v1/auth/session'],
+  getSession: ['GET', '/v1/auth/session'],
+  endSession: ['DELETE', '/v1/auth/session'],
   forgotPassword: ['POST', '/v1/auth/forgot-password'],
   resetPassword: ['POST', '/v1/auth/reset-password'],
+  listIdentityProviders: ['GET', '/v1/auth/providers'],
   startOidcSignIn: ['GET', '/v1/auth/oidc/{issuer}/start'],
   finishOidcSignIn: ['GET', '/v1/auth/oidc/{issuer}/callback'],
   getProfile: ['GET', '/v1/users/me'],
@@ -3667,6 +3638,8 @@ export const operations = {
   clearEmailChangeRequests: ['POST', '/v1/user-management/account/clear-email-change-requests'],
   confirmEmailChange: ['POST', '/v1/user-management/account/confirm-email-change'],
   listAuditEvents: ['GET', '/v1/audit-events'],
+  listAccounts: ['GET', '/v1/admin/accounts'],
+  setAccountStatus: ['PUT', '/v1/admin/accounts/{account_id}/status'],
   listQuotaAllocations: ['GET', '/v1/user-management/quota-allocations'],
   createQuotaAllocation: ['POST', '/v1/user-management/quota-allocations'],
   updateQuotaAllocation: ['PUT', '/v1/user-management/quota-allocations/{allocation_id}'],
@@ -3686,6 +3659,7 @@ export const operations = {
   createWebhook: ['POST', '/v1/webhooks'],
   listWebhooks: ['GET', '/v1/webhooks'],
   listEventTypes: ['GET', '/v1/webhooks/event-types'],
+  streamEvents: ['GET', '/v1/events/stream'],
   getWebhook: ['GET', '/v1/webhooks/{endpoint_id}'],
   updateWebhook: ['PUT', '/v1/webhooks/{endpoint_id}'],
   deleteWebhook: ['DELETE', '/v1/webhooks/{endpoint_id}'],
@@ -3726,5 +3700,8 @@ export const operations = {
   getPaymentIntent: ['GET', '/v1/payment/intents/{id}'],
   getSubscriptionPaymentByPeriod: ['GET', '/v1/payment/subscription-payment-by-period'],
   refundPaymentIntent: ['POST', '/v1/payment/intents/{id}/refunds'],
+  listDeadLetters: ['GET', '/v1/admin/dead-letters'],
+  retryDeadLetter: ['POST', '/v1/admin/dead-letters/{id}/retry'],
+  getWorkers: ['GET', '/v1/admin/workers'],
   receiveProcessorNotice: ['POST', '/v1/payment/processor-webhook'],
 } as const;
