@@ -27,6 +27,7 @@ import { slicedReplies } from './plugins/sliced-replies.ts';
 import { unreadBodies } from './plugins/unread-bodies.ts';
 import { validatorCompiler } from './plugins/validation.ts';
 import { routes } from './routes/index.ts';
+import { consolePages } from './site/console.ts';
 import { documentation } from './site/serve.ts';
 
 /** The body limit of requests to unknown addresses. Each route has its own limit. */
@@ -83,6 +84,7 @@ export function createApp(deps: ApiDependencies): FastifyInstance {
   app.register(metrics, { orm: deps.orm, temporal: deps.readiness.find(({ name }) => name === 'temporal') });
   app.register(health, { checks: deps.readiness, readTaskQueueAges: deps.readTaskQueueAges });
   app.register(documentation, { settings });
+  app.register(consolePages, { settings });
   app.register(codecServer, {
     codec: deps.codec,
     accessTokens: deps.codecAccessTokens,

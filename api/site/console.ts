@@ -41,21 +41,22 @@ const types: Readonly<Record<string, string>> = {
   '.woff2': 'font/woff2',
 };
 
-/** `/console`: the files that `console/build.mjs` has built. Every address of a page gets the same document. */
+/** `/` and `/console`: the files that `console/build.mjs` has built. Every address of a page gets the same document. */
 export const consolePages = fp<{ settings: Settings }>(
   async (app: FastifyInstance, { settings }) => {
     const page = { config: { access }, schema: { hide: true } };
     const base = `${new URL(apiUrl(settings)).pathname.replace(/\/$/, '')}/console/`;
     let document: string | null = null;
-    const sendDocument = async (_request: FastifyRequest, reply: FastifyReply) => {
+    const sendDocument = async (request: FastifyRequest, reply: FastifyReply) => {
+      if (request.url.startsWith('/console/assets/')) throw new AppError('not_found', 'No such file');
       document ??= (await readFile('index.html')).toString().replace('<base href="/console/"', `<base href="${base}"`);
       return reply
         .headers({ ...headers, 'cache-control': 'no-cache' })
         .type('text/html; charset=utf-8')
         .send(document);
     };
-    app.get('/console', page, (_request, reply) => reply.redirect(base));
-    app.get('/console/*', page, sendDocument);
+    app.get('/', page, (_request, reply) => reply.redirect(base));
+    for (const url of ['/console', '/console/*']) app.get(url, page, sendDocument);
     app.get('/console/icon.svg', page, async (_request, reply) =>
       reply
         .headers({ ...headers, 'cache-control': 'max-age=3600' })

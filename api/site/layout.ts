@@ -55,8 +55,8 @@ ${group.links.map((link) => html`<li><a href="${link.path}"${link.path === path 
 <body>
 <a class="skip" href="#content">To the content</a>
 <header>
-<a class="home" href="/">Sandbox platform</a>
-<nav aria-label="Parts"><a href="/guide">Guide</a><a href="/docs">Reference</a><a class="menu" href="#pages">All pages</a></nav>
+<a class="home" href="/guide">Sandbox platform</a>
+<nav aria-label="Parts"><a href="/console/">Console</a><a href="/guide">Guide</a><a href="/docs">Reference</a><a class="menu" href="#pages">All pages</a></nav>
 <form action="/guide/search" role="search"><input type="search" name="q" value="${searched}" placeholder="Search" aria-label="Search the guide and the reference" maxlength="100" required></form>
 </header>
 <div class="columns">
