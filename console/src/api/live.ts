@@ -1,5 +1,5 @@
 import { useEffect, useSyncExternalStore } from 'react';
-import { apiUrl, type OperationId } from './client.ts';
+import { apiUrl, call, type OperationId } from './client.ts';
 import { queryClient } from './queries.ts';
 
 /** The state of the one stream of events of this tab. */
@@ -46,42 +46,79 @@ export const useLiveState = () => useSyncExternalStore(subscribe, () => state);
 /** The newest events since the tab was opened, newest first. */
 export const useLatestEvents = () => useSyncExternalStore(subscribe, () => latest);
 
-/** Follows the events of the account while the component is there. The browser connects again by itself. */
+/**
+ * Follows the events of the account while the component is there and the tab is visible: a browser has only six
+ * connections to a server without HTTP/2, so hidden tabs have none.
+ */
 export function useLiveEvents(): void {
   useEffect(() => {
-    const stale = new Set<OperationId>();
-    let timer: number | undefined;
-    const source = new EventSource(apiUrl('/v1/events/stream'));
-    const readAll = () => queryClient.invalidateQueries();
-    const onEvent = ({ data }: MessageEvent<string>) => {
-      const event = JSON.parse(data) as LiveEvent;
-      change({ latest: [event, ...latest].slice(0, 20) });
-      for (const id of readAgain[event.type.split('.')[0]!] ?? []) stale.add(id);
-      timer ??= window.setTimeout(() => {
-        timer = undefined;
-        for (const id of stale) void queryClient.invalidateQueries({ queryKey: [id] });
-        stale.clear();
-      }, gatherMs);
+    const types = call('listEventTypes').then(({ event_types }) => event_types.map(({ type }) => type));
+    let close: (() => void) | null = null;
+    let isFirst = true;
+    const follow = () => {
+      close?.();
+      close = document.hidden ? null : openStream(types, isFirst);
+      isFirst = false;
     };
-    let wasLost = false;
-    source.addEventListener('ready', () => {
-      change({ state: 'live' });
-      // What happened while the stream was lost is unknown.
-      if (wasLost) void readAll();
-      wasLost = false;
-    });
-    source.addEventListener('event', onEvent);
-    source.addEventListener('many', readAll);
-    source.addEventListener('error', () => {
-      wasLost = true;
-      change({ state: 'lost' });
-      // The browser gives up after a refusal, for example when the session has ended. Any read then says why.
-      if (source.readyState === EventSource.CLOSED) void readAll();
-    });
+    follow();
+    document.addEventListener('visibilitychange', follow);
     return () => {
-      window.clearTimeout(timer);
-      source.close();
+      document.removeEventListener('visibilitychange', follow);
+      close?.();
       change({ state: 'connecting', latest: [] });
     };
   }, []);
+}
+
+/** How long to wait after a refusal, after which the browser does not connect again by itself. */
+const refusedMs = 5000;
+
+/**
+ * @param types of the events: an event source tells each type apart
+ * @param isFirst false: something may have changed since the last stream
+ * @returns a function that closes the stream
+ */
+function openStream(types: Promise<string[]>, isFirst: boolean): () => void {
+  const source = new EventSource(apiUrl('/v1/events/stream'));
+  const readAll = () => queryClient.invalidateQueries();
+  const stale = new Set<OperationId>();
+  let gathering: number | undefined;
+  let waiting: number | undefined;
+  let closeNext: (() => void) | undefined;
+  let wasLost = !isFirst;
+  const onEvent = ({ data }: MessageEvent<string>) => {
+    const event = JSON.parse(data) as LiveEvent;
+    change({ latest: [event, ...latest.filter(({ event_id: id }) => id !== event.event_id)].slice(0, 20) });
+    for (const id of readAgain[event.type.split('.')[0]!] ?? []) stale.add(id);
+    gathering ??= window.setTimeout(() => {
+      gathering = undefined;
+      for (const id of stale) void queryClient.invalidateQueries({ queryKey: [id] });
+      stale.clear();
+    }, gatherMs);
+  };
+  void types.then((all) => {
+    for (const type of all) source.addEventListener(type, onEvent);
+  }, readAll);
+  source.addEventListener('ready', () => {
+    change({ state: 'live' });
+    if (wasLost) void readAll();
+    wasLost = false;
+  });
+  source.addEventListener('many', readAll);
+  source.addEventListener('error', () => {
+    wasLost = true;
+    change({ state: 'lost' });
+    if (source.readyState !== EventSource.CLOSED) return;
+    // If the session has ended, the next read says so.
+    void queryClient.invalidateQueries({ queryKey: ['getSession'] });
+    waiting = window.setTimeout(() => {
+      closeNext = openStream(types, false);
+    }, refusedMs);
+  });
+  return () => {
+    window.clearTimeout(gathering);
+    window.clearTimeout(waiting);
+    source.close();
+    closeNext?.();
+  };
 }
