@@ -34,6 +34,8 @@ export interface Filter {
   label: string;
   /** Absent: any text. */
   options?: readonly (readonly [value: string, label: string])[];
+  /** What the API lists without this filter. Absent: all. */
+  without?: string;
 }
 
 export interface ListProps<Id extends ListOperation, Item> {
@@ -192,7 +194,7 @@ function Filters(props: { filters: readonly Filter[] }) {
   const [search, change] = usePageSearch();
   return (
     <search className="filters">
-      {props.filters.map(({ name, label, options }) => (
+      {props.filters.map(({ name, label, options, without }) => (
         <div key={name}>
           <label htmlFor={`filter-${name}`}>{label}</label>
           {options ? (
@@ -201,7 +203,7 @@ function Filters(props: { filters: readonly Filter[] }) {
               value={search[name] ?? ''}
               onChange={(event) => change({ [name]: event.target.value, page: '' })}
             >
-              <option value="">All</option>
+              <option value="">{without ?? 'All'}</option>
               {options.map(([value, text]) => (
                 <option key={value} value={value}>
                   {text}
