@@ -93,7 +93,7 @@ function Log(props: { text: string }) {
       className="terminal-output"
       // biome-ignore lint/a11y/noNoninteractiveTabindex: it scrolls, also with the keyboard
       tabIndex={0}
-      role="region"
+      role="log"
       aria-label="Log of the copy"
       onScroll={({ currentTarget: { scrollTop, clientHeight, scrollHeight } }) => {
         isAtEnd.current = scrollTop + clientHeight >= scrollHeight - 8;
