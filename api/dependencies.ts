@@ -16,6 +16,7 @@ import type { PlatformRegistry } from '../integrations/registry/platform-registr
 import type { WebhookKeys } from '../integrations/webhooks/keys.ts';
 import type { Settings } from '../platform/config/settings.ts';
 import type { TaskQueueAge } from '../platform/temporal/task-queue-ages.ts';
+import type { WorkerVersion } from '../platform/temporal/worker-deployment.ts';
 import type { ListCursors } from './list-cursors.ts';
 import type { IdentityProviders } from './routes/accounts/oidc/identity-providers.ts';
 import type { PendingSignIns } from './routes/accounts/oidc/pending-sign-ins.ts';
@@ -70,6 +71,8 @@ export interface ApiDependencies {
   readiness: ReadinessCheck[];
   /** How long tasks wait for a control worker. */
   readTaskQueueAges(): Promise<TaskQueueAge[]>;
+  /** The versions of the control workers, newest first. Null: they have none. */
+  readWorkerVersions(): Promise<WorkerVersion[] | null>;
   logger: Logger;
 }
 

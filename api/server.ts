@@ -18,6 +18,7 @@ import { serveMetrics } from '../platform/monitoring/metrics-server.ts';
 import { createTemporalClient } from '../platform/temporal/client.ts';
 import { EncryptionCodec } from '../platform/temporal/payload-codec.ts';
 import { readTaskQueueAges } from '../platform/temporal/task-queue-ages.ts';
+import { WorkerDeployment } from '../platform/temporal/worker-deployment.ts';
 import { createApp } from './app.ts';
 import { ListCursors } from './list-cursors.ts';
 import { createApiLogger } from './plugins/request-logs.ts';
@@ -36,6 +37,8 @@ import { SandboxNews } from './routes/sandboxes/sandbox-news.ts';
 
 /** How long a stopping process waits for requests in progress. */
 const graceMs = 30_000;
+/** How long one reading of the versions of the control workers may take. */
+const workerVersionsMs = 3000;
 
 /** The API's process. Any number of such processes may run. */
 const settings = loadSettings();
@@ -52,6 +55,11 @@ const sandboxNews = new SandboxNews({ databaseUrl: settings.DATABASE_URL, logger
 const plans = loadPlans(settings.PLATFORM_PLANS_FILE);
 const moves = new DirectMoves(orm.em, plans);
 const claimedMoves = new ClaimedMoves({ moves, news: sandboxNews, currentRequestId });
+const deployment = settings.PLATFORM_WORKER_DEPLOYMENT
+  ? new WorkerDeployment(client, settings.PLATFORM_WORKER_DEPLOYMENT)
+  : null;
+const readWorkerVersions = async () =>
+  deployment && client.withDeadline(Date.now() + workerVersionsMs, () => deployment.versions());
 const app = createApp({
   orm,
   plans,
@@ -83,6 +91,7 @@ const app = createApp({
     { name: 'temporal', check: () => client.workflowService.getSystemInfo({}) },
   ],
   readTaskQueueAges: () => readTaskQueueAges(client),
+  readWorkerVersions,
   logger,
 });
 const address = await app.listen({ host: settings.PLATFORM_API_HOST, port: settings.PLATFORM_API_PORT });

@@ -46,10 +46,11 @@ export const consolePages = fp<{ settings: Settings }>(
   async (app: FastifyInstance, { settings }) => {
     const page = { config: { access }, schema: { hide: true } };
     const base = `${new URL(apiUrl(settings)).pathname.replace(/\/$/, '')}/console/`;
-    let document: string | null = null;
     const sendDocument = async (request: FastifyRequest, reply: FastifyReply) => {
       if (request.url.startsWith('/console/assets/')) throw new AppError('not_found', 'No such file');
-      document ??= (await readFile('index.html')).toString().replace('<base href="/console/"', `<base href="${base}"`);
+      const document = (await readFile('index.html'))
+        .toString()
+        .replace('<base href="/console/"', `<base href="${base}"`);
       return reply
         .headers({ ...headers, 'cache-control': 'no-cache' })
         .type('text/html; charset=utf-8')

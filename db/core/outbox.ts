@@ -7,6 +7,7 @@ import {
   workflowKinds,
 } from '../../domain/workflow-registry.ts';
 import { OutboxEntry } from './outbox-entry.entity.ts';
+import { type ListedTable, type Listing, type ListPage, readPage } from './page.ts';
 import { query } from './query.ts';
 import { type EntityRow, readRow } from './read-row.ts';
 
@@ -98,7 +99,7 @@ export async function takeDueEntries(em: EntityManager, lane: OutboxLane, limit:
      returning o.*`,
     [lane === 'webhooks', limit],
   );
-  return rows.map((row) => ({ ...readRow(em, OutboxEntry, row), id: String(row.id) }));
+  return rows.map((row) => toEntry(em, row));
 }
 
 /** Removes finished entries. */
@@ -131,15 +132,26 @@ export async function recordFailedAttempt(
   return row?.dead ?? false;
 }
 
-/** Dead entries, oldest first. They are not tried any more. */
-export async function listDeadEntries(em: EntityManager): Promise<OutboxEntry[]> {
-  return em.fork().find(OutboxEntry, { deadAt: { $ne: null } }, { orderBy: { id: 'asc' }, limit: 1000 });
+const listed: ListedTable = { table: 'outbox', alias: 'o', key: ['id'] };
+
+/** A page of the dead entries, which are not tried any more. */
+export async function listDeadEntries(
+  em: EntityManager,
+  listing: Listing,
+): Promise<ListPage & { entries: OutboxEntry[] }> {
+  const isDead = { sql: 'o.dead_at is not null', values: [] };
+  const { rows, ...page } = await readPage<EntityRow<OutboxEntry>>(em.fork(), listed, [isDead], listing);
+  return { entries: rows.map((row) => toEntry(em, row)), ...page };
 }
 
-/** Schedules dead entries again, all of them or one. @returns their number */
-export async function reviveEntries(em: EntityManager, id: string | null): Promise<number> {
+function toEntry(em: EntityManager, row: EntityRow<OutboxEntry>): OutboxEntry {
+  return { ...readRow(em, OutboxEntry, row), id: String(row.id) };
+}
+
+/** Schedules dead entries again, all of them or one, in the transaction of `tx`. @returns their number */
+export async function reviveEntries(tx: EntityManager, id: string | null): Promise<number> {
   const rows = await query(
-    em.fork(),
+    tx,
     `update outbox set dead_at = null, refusals = 0, attempts = 0, not_before = now()
       where dead_at is not null and (?::bigint is null or id = ?::bigint) returning 1`,
     [id, id],

@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { SandboxId } from '../../domain/ids.ts';
 import type { SandboxStatus } from '../../domain/sandboxes/state.ts';
+import { recordAudit } from '../accounts/audit-events.ts';
 import { lockRow } from '../core/lock-row.ts';
 import { requestSignal } from '../core/outbox.ts';
 import { query } from '../core/query.ts';
@@ -16,7 +17,12 @@ export interface HostView {
   state: 'ready' | 'draining' | 'away' | 'lost';
   drainingSince: Date | null;
   leaseExpiresAt: Date;
-  /** Measured capacity for more sandboxes. Null: the host has not measured itself yet. */
+  /** What may be promised to sandboxes. Null: unlimited. */
+  capacity: { cpu: number | null; memoryMb: number | null; diskGb: number | null };
+  /** The memory of the machine. Null: the host has not measured itself yet. */
+  memoryMbTotal: number | null;
+  measuredAt: Date | null;
+  /** Measured capacity for more sandboxes. Negative: the host is under pressure. Null: the host has not measured itself yet. */
   free: { cpu: number; memoryMb: number; diskMb: number } | null;
   /** Used-up resources. */
   shortOf: string[];
@@ -32,6 +38,11 @@ interface HostRow {
   state: HostView['state'];
   draining_since: string | null;
   lease_expires_at: string;
+  cpu_capacity: number | null;
+  memory_mb_capacity: number | null;
+  disk_gb_capacity: number | null;
+  memory_mb_total: number | null;
+  measured_at: string | null;
   cpu_free: number | null;
   memory_mb_free: number | null;
   disk_mb_free: number | null;
@@ -45,7 +56,7 @@ export async function readHosts(em: EntityManager, hostId: string | null = null)
   const rows = await query<HostRow>(
     em.fork(),
     `select h.host_id, h.region, h.draining_since, h.lease_expires_at, h.cpu_free, h.memory_mb_free, h.disk_mb_free,
-            h.short_of, h.full_disk,
+            h.short_of, h.full_disk, h.cpu_capacity, h.memory_mb_capacity, h.disk_gb_capacity, h.memory_mb_total, h.measured_at,
             case when h.lost_at is not null then 'lost'
                  when h.lease_expires_at <= now() then 'away'
                  when h.draining_since is not null then 'draining'
@@ -63,6 +74,9 @@ export async function readHosts(em: EntityManager, hostId: string | null = null)
     state: row.state,
     drainingSince: row.draining_since === null ? null : new Date(row.draining_since),
     leaseExpiresAt: new Date(row.lease_expires_at),
+    capacity: { cpu: row.cpu_capacity, memoryMb: row.memory_mb_capacity, diskGb: row.disk_gb_capacity },
+    memoryMbTotal: row.memory_mb_total,
+    measuredAt: row.measured_at === null ? null : new Date(row.measured_at),
     free:
       row.cpu_free === null ? null : { cpu: row.cpu_free, memoryMb: row.memory_mb_free!, diskMb: row.disk_mb_free! },
     shortOf: row.short_of,
@@ -72,20 +86,24 @@ export async function readHosts(em: EntityManager, hostId: string | null = null)
 }
 
 /**
- * Begins or ends the drain of a host, in the transaction of `tx`. A concurrent create that chose the host has locked
- * the host's row, so it is either admitted before the drain, or sees the drain.
- * @returns whether the host was drained before; null when there is no such host
+ * Begins or ends the drain of a host. A concurrent create that chose the host has locked the host's row, so it is either
+ * admitted before the drain, or sees the drain.
+ * @returns false when there is no such host
  */
-export async function setDraining(tx: EntityManager, hostId: string, draining: boolean): Promise<boolean | null> {
-  if (!(await lockRow(tx, 'hosts', hostId))) return null;
-  const [before] = await query<{ was: boolean }>(
-    tx,
-    'select draining_since is not null as was from hosts where host_id = ?',
-    [hostId],
-  );
-  const since = draining ? 'coalesce(draining_since, now())' : 'null';
-  await query(tx, `update hosts set draining_since = ${since} where host_id = ?`, [hostId]);
-  return before!.was;
+export function setDraining(em: EntityManager, hostId: string, draining: boolean): Promise<boolean> {
+  return em.fork().transactional(async (tx) => {
+    if (!(await lockRow(tx, 'hosts', hostId))) return false;
+    const [row] = await query<{ was: boolean }>(
+      tx,
+      'select draining_since is not null as was from hosts where host_id = ?',
+      [hostId],
+    );
+    const since = draining ? 'coalesce(draining_since, now())' : 'null';
+    await query(tx, `update hosts set draining_since = ${since} where host_id = ?`, [hostId]);
+    const [before, after] = [{ draining: row!.was }, { draining }];
+    await recordAudit(tx, { accountId: null, objectId: hostId, before, after });
+    return true;
+  });
 }
 
 /**

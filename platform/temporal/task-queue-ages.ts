@@ -14,6 +14,8 @@ export interface TaskQueueAge {
   kind: keyof typeof taskKinds;
   /** The age of the oldest waiting task. 0: none waits. */
   oldestSeconds: number;
+  /** The number of workers that have asked for such tasks in the last minutes. */
+  pollers: number;
 }
 
 /**
@@ -27,13 +29,14 @@ export async function readTaskQueueAges({ connection, workflowService, options }
   return connection.withDeadline(Date.now() + limitMs, () =>
     Promise.all(
       wanted.map(async ({ work, kind }) => {
-        const { stats } = await workflowService.describeTaskQueue({
+        const { stats, pollers } = await workflowService.describeTaskQueue({
           namespace: options.namespace,
           taskQueue: { name: controlTaskQueues[work] },
           taskQueueType: taskKinds[kind],
           reportStats: true,
         });
-        return { work, kind, oldestSeconds: (optionalTsToMs(stats?.approximateBacklogAge) ?? 0) / 1000 };
+        const oldestSeconds = (optionalTsToMs(stats?.approximateBacklogAge) ?? 0) / 1000;
+        return { work, kind, oldestSeconds, pollers: pollers?.length ?? 0 };
       }),
     ),
   );

@@ -11,6 +11,7 @@ import { Notification } from '../../db/accounts/notification.entity.ts';
 import { startSession } from '../../db/accounts/sign-ins.ts';
 import { User } from '../../db/accounts/user.entity.ts';
 import { newId } from '../../db/core/new-id.ts';
+import { Host } from '../../db/hosts/host.entity.ts';
 import { Sandbox } from '../../db/sandboxes/sandbox.entity.ts';
 import { ImportJob } from '../../db/templates/import-job.entity.ts';
 import { allocateQuota } from '../../db/usage/quota-allocations.ts';
@@ -43,6 +44,8 @@ interface Row {
   owners?: (data: Json) => string[];
   /** A route that makes the object that this one removes. */
   after?: string;
+  /** There is no such object: whoever may ask gets 404. */
+  missing?: boolean;
 }
 
 interface Names {
@@ -59,6 +62,7 @@ interface Names {
   invoice_id: string;
   delivery_id: string;
   account_id: string;
+  host_id: string;
   id: string;
   alias: string;
 }
@@ -96,6 +100,10 @@ const table: Record<string, Row> = {
   'GET /v1/platform-regions': anyone,
   'GET /metrics': { who: 'operator', rows: 'none' },
   'GET /': anyone,
+  'GET /console': anyone,
+  'GET /console/*': anyone,
+  'GET /console/assets/:name': { ...anyone, missing: true },
+  'GET /console/icon.svg': anyone,
   'GET /account/style.css': anyone,
   'GET /account/add-card': anyone,
   'GET /account/add-card/script.js': anyone,
@@ -253,6 +261,15 @@ const table: Record<string, Row> = {
     ...{ who: 'operator', rows: 'everything' },
     body: () => ({ action: 'grant', amount: 1 }),
   },
+  'GET /v1/admin/accounts': operated,
+  'PUT /v1/admin/accounts/:account_id/status': { ...operated, body: () => ({ status: 'active' }) },
+  'GET /v1/admin/hosts': operated,
+  'POST /v1/admin/hosts/:host_id/drain': operated,
+  'DELETE /v1/admin/hosts/:host_id/drain': operated,
+  'GET /v1/admin/dead-letters': operated,
+  'POST /v1/admin/dead-letters/:id/retry': { ...operated, missing: true },
+  'GET /v1/admin/workers': operated,
+  'GET /v1/admin/reconciliations/latest': { ...operated, missing: true },
   'GET /v1/notifications': user('own', {
     owners: (data) => data.notifications.map((each: Json) => each.user_id),
   }),
@@ -337,7 +354,7 @@ function expected(name: string, row: Row, kind: Kind): string {
   // A token has the same access as a key of the same user.
   if (kind === 'a user with a token') return expected(name, row, 'a user');
   if (kind === 'the account root with a token') return expected(name, row, 'the account root');
-  if (who === 'anyone') return 'in';
+  if (who === 'anyone') return row.missing ? '404 not_found' : 'in';
   switch (kind) {
     case 'no key':
     case 'a wrong key':
@@ -354,6 +371,7 @@ function expected(name: string, row: Row, kind: Kind): string {
   }
   const isOperator = kind === 'an operator of another account' || kind === 'an operator who is not root';
   if (who === 'operator' && !isOperator) return '403 admin_required';
+  if (row.missing) return '404 not_found';
   // With the rights of the root user of the object's account.
   const operates = isOperator && /:(\w+_)?id/.test(name) && (rows === 'by_role' || rows === 'account');
   if (operates) return 'in';
@@ -374,6 +392,7 @@ const issuer = {
 };
 
 let api: TestApi;
+let hostId: string;
 let callers: Record<Kind, (Caller & { token?(): Promise<string> }) | null>;
 /** Objects of the user and of the suspended account. */
 let names: Names;
@@ -390,6 +409,7 @@ beforeAll(async () => {
     },
   });
   const em = api.orm.em.fork();
+  ({ hostId } = await em.findOneOrFail(Host, { region: 'local' }));
   const member = () => api.addUser(api.root);
   const account = () => api.addAccount('enterprise');
   const [disabledKey, deletedKey, disabledUser] = [await member(), await member(), await member()];
@@ -446,6 +466,7 @@ async function createObjects(owner: Caller): Promise<Names> {
   return {
     sandbox_id: sandboxId,
     account_id: owner.accountId,
+    host_id: hostId,
     alias: 'base',
     id: await addPayments(api.orm.em, owner.accountId),
     invoice_id: await addBilling(api.orm.em, owner.accountId),

@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import fc from 'fast-check';
 import { newId } from '../../db/core/new-id.ts';
+import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
 import { ImportJob } from '../../db/templates/import-job.entity.ts';
 import type { ProjectId } from '../../domain/ids.ts';
 import { addUsage } from '../support/added-usage.ts';
@@ -31,6 +32,8 @@ beforeAll(async () => {
     await addBilling(api.orm.em, api.root.accountId);
     await api.send(api.root, 'POST', `/v1/accounts/${api.root.accountId}/credits`, { action: 'grant', amount: i });
   }
+  for (const workflowId of ['usr-a', 'usr-b', 'usr-c']) await addDeadLetter(workflowId);
+  for (let i = 0; i < 3; i++) await api.addAccount();
   await addUsage(api.orm.em, api.root.accountId, '9');
   await api.send(api.root, 'POST', '/v1/budgets', { budget_amount: 9 });
 });
@@ -43,6 +46,12 @@ async function addImport(): Promise<void> {
     ...{ jobId: newId('importJob'), templateId: await api.addTemplate({}), accountId, ownerUserId, status: 'running' },
     ...{ externalImageUrl: 'a/b', registryImageUrl: 'c/d', registryPath: 'd', maxRetries: 3 },
   });
+  await em.flush();
+}
+
+async function addDeadLetter(workflowId: string): Promise<void> {
+  const em = api.orm.em.fork();
+  em.create(OutboxEntry, { workflowType: 'passwordReset', workflowId, input: {}, deadAt: new Date() });
   await em.flush();
 }
 
@@ -297,6 +306,8 @@ const tables: Record<string, Listed> = {
   },
   '/v1/user-management/quota-requests': quotaRequests,
   '/v1/usage/quota-requests': quotaRequests,
+  '/v1/admin/accounts': { table: 'accounts', id: 'account_id', copies: { email: `${random} || '@example.com'` } },
+  '/v1/admin/dead-letters': { table: 'outbox', id: 'id', copies: { id: `nextval('outbox_id_seq')` } },
   '/v1/usage/events': { table: 'usage_events', id: 'resource_id', time: 'period_end' },
   '/v1/webhooks': { table: 'webhook_endpoints', id: 'endpoint_id' },
   '/v1/user-management/account/subscription/history': {

@@ -73,6 +73,11 @@ const changedTemplate = words(`
   push_completed_at build_error_message last_storage_sync_at owner_id created_at updated_at`);
 const importJobItem = words(`
   job_id template_id status progress_percentage external_image_url registry_image_url created_at started_at completed_at`);
+const operatedAccount = words(
+  'account_id email display_name status plan_name user_count active_sandbox_count created_at',
+);
+const host = words(`
+  host_id region state draining_since lease_expires_at capacity memory_mb_total free measured_at short_of full_disk sandboxes`);
 const importJob = [
   ...importJobItem,
   ...words('updated_at last_log_message error_message skopeo_logs retry_count max_retries'),
@@ -419,6 +424,32 @@ const contract: Record<string, Record<string, string[]>> = {
   },
   'POST /v1/payment/processor-webhook 200': {},
   'POST /v1/accounts/{account_id}/credits 201': { '': balanceChange },
+  'GET /v1/admin/accounts 200': { '': words('accounts pagination'), 'accounts[]': operatedAccount, pagination },
+  'PUT /v1/admin/accounts/{account_id}/status 200': { '': operatedAccount },
+  'GET /v1/admin/hosts 200': {
+    '': ['hosts'],
+    'hosts[]': host,
+    'hosts[].capacity': words('cpu memory_mb disk_gb'),
+    'hosts[].free': words('cpu memory_mb disk_mb'),
+  },
+  'POST /v1/admin/hosts/{host_id}/drain 200': { '': host },
+  'DELETE /v1/admin/hosts/{host_id}/drain 200': { '': host },
+  'GET /v1/admin/dead-letters 200': {
+    '': words('dead_letters pagination'),
+    'dead_letters[]': words('id workflow_type workflow_id signal attempts last_error created_at dead_at'),
+    pagination,
+  },
+  'POST /v1/admin/dead-letters/{id}/retry 200': {},
+  'GET /v1/admin/workers 200': {
+    '': words('platform_version task_queues worker_versions'),
+    'task_queues[]': words('work task_queue kind oldest_task_seconds pollers'),
+    'worker_versions[]': words('build_id status pinned_workflows current_since'),
+  },
+  'GET /v1/admin/reconciliations/latest 200': {
+    '': words(`reconciliation_id started_at ended_at reads_processor charges_from charges_until difference_count
+               differences`),
+    'differences[]': words('kind object_id account_id expected found'),
+  },
   'GET /v1/notifications 200': {
     '': words('notifications pagination unread_count'),
     'notifications[]': notification,
@@ -569,6 +600,7 @@ const bodies: Record<string, string[]> = {
   'POST /v1/user-management/account/subscription': ['plan_name'],
   'POST /v1/payment/intents/{id}/refunds': words('amount description'),
   'POST /v1/accounts/{account_id}/credits': words('action amount description'),
+  'PUT /v1/admin/accounts/{account_id}/status': ['status'],
   'POST /v1/auth/sign-in': words('email password'),
   'POST /v1/auth/session': words('email password'),
   'POST /v1/auth/forgot-password': ['email'],
@@ -623,6 +655,8 @@ const queries: Record<string, string[]> = {
   'GET /v1/webhooks/{endpoint_id}/deliveries': ['limit'],
   'GET /v1/audit-events': [...pagingOfAccounts, ...words('start end actor_user_id object_id action')],
   'GET /v1/user-management/users': [...pagingOfAccounts, 'status'],
+  'GET /v1/admin/accounts': [...paging, ...words('search status')],
+  'GET /v1/admin/dead-letters': paging,
   'GET /v1/notifications': [...paging, 'read', 'type'],
   'GET /v1/usage/quota-requests': [...pagingOfAccounts, 'status'],
   'GET /v1/usage/summary': words('start end account_id project_id group_by'),

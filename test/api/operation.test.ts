@@ -45,9 +45,9 @@ describe('probes', () => {
 
   test('it says which queue of the control workers is behind, and still answers requests', async () => {
     ages = [
-      { work: 'sandboxes', kind: 'workflow', oldestSeconds: 61.4 },
-      { work: 'sandboxes', kind: 'activity', oldestSeconds: 0 },
-      { work: 'webhooks', kind: 'workflow', oldestSeconds: 3 },
+      { work: 'sandboxes', kind: 'workflow', oldestSeconds: 61.4, pollers: 1 },
+      { work: 'sandboxes', kind: 'activity', oldestSeconds: 0, pollers: 1 },
+      { work: 'webhooks', kind: 'workflow', oldestSeconds: 3, pollers: 1 },
     ];
     const { status, body } = await api.send(null, 'GET', '/readyz');
     expect([status, body.status]).toEqual([200, 'behind']);

@@ -85,6 +85,7 @@ export async function startApi(
     env?: Record<string, string>;
     readiness?: ReadinessCheck[];
     readTaskQueueAges?: ApiDependencies['readTaskQueueAges'];
+    readWorkerVersions?: ApiDependencies['readWorkerVersions'];
     throughUrl?: (url: string) => string;
     /** Returns the token for the platform's paths of a sandbox's agent. */
     platformToken?: (sandboxId: SandboxId) => string;
@@ -143,6 +144,7 @@ export async function startApi(
     ...(options.stalledReaderMs !== undefined && { stalledReaderMs: options.stalledReaderMs }),
     readiness: options.readiness ?? [],
     readTaskQueueAges: options.readTaskQueueAges ?? (async () => []),
+    readWorkerVersions: options.readWorkerVersions ?? (async () => null),
     logger,
   };
   const app = createApp(dependencies);

@@ -1,8 +1,10 @@
 import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
-import type { MadeAccount } from '../../db/accounts/accounts.ts';
+import { createAccount, type MadeAccount } from '../../db/accounts/accounts.ts';
+import { beginReconciliation, endReconciliation } from '../../db/billing/reconciliations.ts';
 import { bootstrap } from '../../db/bootstrap.ts';
+import { OutboxEntry } from '../../db/core/outbox-entry.entity.ts';
 import { createOrm, type Orm } from '../../db/orm.ts';
 import { freePort } from '../support/free-port.ts';
 import { IdentityProviderServer } from '../support/identity-provider.ts';
@@ -90,6 +92,7 @@ test('every operation returns its example', async () => {
   await showNotifications();
   await showWebhooks();
   await showMoney({ recorder, orm, processor });
+  await showOperation();
   await showSignIns();
   if (process.env.UPDATE_EXAMPLES) recorder.write();
   const missing = 'operations without a step in this file';
@@ -347,6 +350,31 @@ async function showWebhooks(): Promise<void> {
   await recorder.show('redeliverWebhookDelivery');
   await recorder.show('getWebhook');
   await recorder.show('deleteWebhook');
+}
+
+/** Shows what operators read and change. */
+async function showOperation(): Promise<void> {
+  const other = await orm.em.fork().transactional((em) => {
+    const wanted = { email: 'lovelace@example.com', displayName: 'Engines', planName: 'hobby', role: 'user' as const };
+    return createAccount(em, wanted);
+  });
+  await recorder.show('listAccounts');
+  await recorder.show('setAccountStatus', { params: { account_id: other.accountId } });
+  const { hosts } = await recorder.show('listHosts');
+  const params = { host_id: hosts[0].host_id as string };
+  await recorder.show('drainHost', { params });
+  await recorder.show('undrainHost', { params });
+  await recorder.show('getWorkers');
+  const em = orm.em.fork();
+  const lastError = 'there is no workflow type ofAnotherVersion';
+  const dead = { workflowType: 'ofAnotherVersion', workflowId: account.userId, input: {}, attempts: 10, lastError };
+  const entry = em.create(OutboxEntry, { ...dead, refusals: 10, deadAt: new Date() });
+  await em.flush();
+  await recorder.show('listDeadLetters');
+  await recorder.show('retryDeadLetter', { params: { id: entry.id } });
+  await beginReconciliation(orm.em, 'rec-3f0e6d7a-5a52-4a2f-9d0e-0c9a6f1b2c3d', true);
+  await endReconciliation(orm.em, 'rec-3f0e6d7a-5a52-4a2f-9d0e-0c9a6f1b2c3d');
+  await recorder.show('getLatestReconciliation');
 }
 
 async function showSignIns(): Promise<void> {

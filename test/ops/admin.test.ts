@@ -140,7 +140,7 @@ test('dead letters are listed with their error, and retried', async () => {
 test('a link to a new password works once, and does not depend on who reads the mail', async () => {
   await admin('create-account', '--email', 'root@example.com');
   const { link, expiresAt } = JSON.parse((await admin('reset-password', '--email', 'ROOT@example.com')).stdout);
-  expect(link).toMatch(/^http:\/\/127\.0\.0\.1:7080\/account\/reset-password\?token=[\w-]{43}$/);
+  expect(link).toMatch(/^http:\/\/127\.0\.0\.1:7080\/console\/reset-password\?token=[\w-]{43}$/);
   expect(Math.abs(Date.parse(expiresAt) - Date.now() - 1_800_000)).toBeLessThan(60_000);
   const orm = await createOrm(database.url, 1);
   const reset = { token: new URL(link).searchParams.get('token')!, passwordHash: 'a hash', address: '127.0.0.1' };

@@ -95,20 +95,22 @@ test('a signal reaches its workflow, even one that starts later, but not one tha
   expect(await entries()).toBe(0);
 });
 
+const listing = { sortBy: 'created_at', sortOrder: 'asc', limit: 10, offset: 0, after: null } as const;
+
 test('an entry that Temporal refuses ten times is a dead letter until an operator retries it', async () => {
   const em = plane.orm.em.fork();
   em.create(OutboxEntry, { workflowType: 'ofAnotherVersion', workflowId: 'wf-unknown', input: {} });
   await em.flush();
   for (let attempt = 1; attempt <= 9; attempt++) await relayDue();
-  expect(await listDeadEntries(plane.orm.em)).toEqual([]);
+  expect((await listDeadEntries(plane.orm.em, listing)).entries).toEqual([]);
   await relayDue();
-  const [dead, ...others] = await listDeadEntries(plane.orm.em);
+  const [dead, ...others] = (await listDeadEntries(plane.orm.em, listing)).entries;
   expect(others).toEqual([]);
   expect(dead).toMatchObject({ refusals: 10, lastError: 'there is no workflow type ofAnotherVersion' });
   await plane.orm.em.fork().execute('update outbox set not_before = now()');
   expect(await plane.relay.relayOnce()).toBe(0);
 
-  expect(await reviveEntries(plane.orm.em, dead!.id)).toBe(1);
+  expect(await reviveEntries(plane.orm.em.fork(), dead!.id)).toBe(1);
   expect(await plane.relay.relayOnce()).toBe(1);
   await plane.orm.em.fork().nativeDelete(OutboxEntry, {});
 });

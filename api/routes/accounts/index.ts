@@ -1,4 +1,5 @@
 import type { Api, ApiDependencies } from '../../dependencies.ts';
+import { listAccounts, setAccountStatus } from './accounts.ts';
 import { createApiKey, deleteApiKey, getApiKey, listApiKeys, setApiKeyStatus, updateApiKey } from './api-keys.ts';
 import { listAuditLog } from './audit-events.ts';
 import {
@@ -86,4 +87,6 @@ export const accountRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   clearEmailChangeRequests,
   confirmEmailChange,
   listAuditLog,
+  listAccounts,
+  setAccountStatus,
 ];

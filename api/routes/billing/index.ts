@@ -17,6 +17,7 @@ import { getPaymentIntent, listPaymentIntents, refundPaymentIntent } from './pay
 import { getProcessorConfig } from './processor.ts';
 import { receiveProcessorNotice } from './processor-notices.ts';
 import { getReceipt } from './receipts.ts';
+import { getLatestReconciliation } from './reconciliations.ts';
 import {
   changeSubscription,
   getSubscription,
@@ -60,4 +61,5 @@ export const billingRoutes: readonly ((api: Api, deps: ApiDependencies) => void)
   getSubscriptionPayment,
   refundPaymentIntent,
   receiveProcessorNotice,
+  getLatestReconciliation,
 ];

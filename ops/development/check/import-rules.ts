@@ -145,7 +145,7 @@ export const subjectRules: Readonly<Record<string, SubjectRules>> = {
     subjects: {
       accounts: ['billing/plans.ts', 'billing/subscriptions.ts', 'sandboxes/sandbox.entity.ts'],
       billing: ['accounts', 'usage/usage-sums.ts'],
-      hosts: ['sandboxes/sandbox.entity.ts'],
+      hosts: ['accounts/audit-events.ts', 'sandboxes/sandbox.entity.ts'],
       sandboxes: ['accounts', 'billing', 'hosts', 'upkeep/secret-keys.ts', 'usage'],
       templates: ['accounts', 'billing', 'sandboxes/sandbox.entity.ts', 'usage'],
       upkeep: ['accounts', 'billing/reconciliations.ts'],

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { LockMode } from '@mikro-orm/postgresql';
 import { Account } from '../../../db/accounts/account.entity.ts';
 import { addAccountLink } from '../../../db/accounts/account-links.ts';
+import { setAccountStatus } from '../../../db/accounts/account-settings.ts';
 import { createAccount } from '../../../db/accounts/accounts.ts';
 import { lockAdmins, requireAnAdmin } from '../../../db/accounts/admins.ts';
 import { recordAudit } from '../../../db/accounts/audit-events.ts';
@@ -14,7 +15,8 @@ import { readLastReconciliation } from '../../../db/billing/reconciliations.ts';
 import { setTaxRate, startBilling } from '../../../db/billing/subscriptions.ts';
 import { constraintError } from '../../../db/core/constraint-errors.ts';
 import { newId } from '../../../db/core/new-id.ts';
-import { listDeadEntries, reviveEntries } from '../../../db/core/outbox.ts';
+import { listDeadEntries } from '../../../db/core/outbox.ts';
+import { retryDeadLetters } from '../../../db/upkeep/dead-letters.ts';
 import { readEmailAddress } from '../../../domain/accounts/email-address.ts';
 import { passwordResetSeconds } from '../../../domain/accounts/password-reset.ts';
 import { compare, isPositive, readAmount, readDecimal } from '../../../domain/billing/money.ts';
@@ -37,6 +39,9 @@ import {
 } from './operator-command.ts';
 import { rotateSecretKeyCommand } from './secret-key-command.ts';
 import { workerVersionCommands } from './worker-version-commands.ts';
+
+/** Of a list, as many as a person reads. */
+const oldest = { sortBy: 'created_at', sortOrder: 'asc', limit: 1000, offset: 0, after: null } as const;
 
 /** Every operator command, by name. */
 export const commands: Record<string, OperatorCommand> = {
@@ -195,7 +200,7 @@ export const commands: Record<string, OperatorCommand> = {
     usage: '',
     does: 'Lists workflow starts and signals that failed too often, with the last error',
     options: {},
-    run: ({ orm }) => listDeadEntries(orm.em),
+    run: async ({ orm }) => (await listDeadEntries(orm.em, oldest)).entries,
   },
 
   'retry-dead-letters': {
@@ -205,12 +210,9 @@ export const commands: Record<string, OperatorCommand> = {
     async run({ orm }, values) {
       const id = optional(values, 'id') ?? null;
       if (id !== null && !/^\d{1,18}$/.test(id)) throw new OperatorError(`${id} is not the id of an entry`);
-      return orm.em.fork().transactional(async (em) => {
-        const retried = await reviveEntries(em, id);
-        if (id !== null && retried === 0) throw new OperatorError(`There is no dead letter ${id}`);
-        await recordAudit(em, { accountId: null, objectId: id, before: null, after: { retried } });
-        return { retried };
-      });
+      const retried = await retryDeadLetters(orm.em, id);
+      if (id !== null && retried === 0) throw new OperatorError(`There is no dead letter ${id}`);
+      return { retried };
     },
   },
 };
@@ -257,19 +259,9 @@ async function makeResetLink({ orm, settings }: PlatformDatabase, email: string)
   return { link: accountPageUrl(settings, 'reset-password', { token }), expiresAt };
 }
 
-function setStatus({ orm }: PlatformDatabase, accountId: AccountId, status: Account['status']) {
-  return orm.em.fork().transactional(async (em) => {
-    if (status === 'suspended') await lockAdmins(em);
-    const account = await em.findOne(Account, { accountId }, { lockMode: LockMode.PESSIMISTIC_WRITE });
-    if (!account) throw new OperatorError(`There is no account ${accountId}`);
-    const before = account.status;
-    account.status = status;
-    await em.flush();
-    const admins = await em.count(User, { accountId, role: 'admin', status: 'enabled' });
-    if (status === 'suspended' && admins > 0) await requireAnAdmin(em);
-    await recordAudit(em, { accountId, objectId: accountId, before: { status: before }, after: { status } });
-    return { accountId, status };
-  });
+async function setStatus({ orm }: PlatformDatabase, accountId: AccountId, status: Account['status']) {
+  if (!(await setAccountStatus(orm.em, accountId, status))) throw new OperatorError(`There is no account ${accountId}`);
+  return { accountId, status };
 }
 
 function setRole({ orm }: PlatformDatabase, given: string, role: User['role']) {

@@ -1,5 +1,4 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { recordAudit } from '../../../db/accounts/audit-events.ts';
 import { type HostView, pauseSandboxesOn, readHosts, setDraining } from '../../../db/hosts/host-drains.ts';
 import type { Orm } from '../../../db/orm.ts';
 import type { SandboxId } from '../../../domain/ids.ts';
@@ -11,13 +10,8 @@ const pollMs = 1000;
 const askAgainMs = 60_000;
 
 /** Begins or ends the drain of a host. @throws {OperatorError} when there is no such host */
-export function changeDraining(orm: Orm, hostId: string, draining: boolean): Promise<void> {
-  return orm.em.fork().transactional(async (tx) => {
-    const was = await setDraining(tx, hostId, draining);
-    if (was === null) throw new OperatorError(`There is no host ${hostId}`);
-    const [before, after] = [{ draining: was }, { draining }];
-    await recordAudit(tx, { accountId: null, objectId: hostId, before, after });
-  });
+export async function changeDraining(orm: Orm, hostId: string, draining: boolean): Promise<void> {
+  if (!(await setDraining(orm.em, hostId, draining))) throw new OperatorError(`There is no host ${hostId}`);
 }
 
 /**

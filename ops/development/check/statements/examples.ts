@@ -1,3 +1,4 @@
+import { findAccountView, listAccounts } from '../../../../db/accounts/account-list.ts';
 import { findApiKeyView, listApiKeyViews } from '../../../../db/accounts/api-keys.ts';
 import { listAuditEvents } from '../../../../db/accounts/audit-events.ts';
 import { listNotifications } from '../../../../db/accounts/notifications.ts';
@@ -11,6 +12,7 @@ import { listPaymentIntents, readPaymentIntent } from '../../../../db/billing/pa
 import { listSubscriptionChanges } from '../../../../db/billing/plan-changes.ts';
 import { loadPlans } from '../../../../db/billing/plans.ts';
 import { newEvent } from '../../../../db/core/events.ts';
+import { listDeadEntries } from '../../../../db/core/outbox.ts';
 import { replaceRow } from '../../../../db/core/replace-row.ts';
 import type { Scope } from '../../../../db/core/scope.ts';
 import { endLease, renewLease } from '../../../../db/hosts/hosts.ts';
@@ -104,6 +106,10 @@ async function sendLists(dry: DryRun): Promise<void> {
   for (const page of listings) {
     await dry.run((em) => listApiKeyViews(em, scope, { userId, isActive: true, search: 'a' }, page));
     await dry.run((em) => listAuditEvents(em, scope, audited, page));
+    await dry.run((em) => listAccounts(em, { search: 'a', status: 'active' }, page));
+    await dry.run((em) =>
+      listDeadEntries(em, { ...page, after: page.after && { value: page.after.value, key: ['1'] } }),
+    );
     await dry.run((em) => listNotifications(em, scope, { isRead: true, type: 'a' }, page));
     await dry.run((em) => listProjectViews(em, scope, { ownerUserId: userId }, page));
     await dry.run((em) => listUsers(em, scope, { status: 'enabled' }, page));
@@ -125,6 +131,7 @@ async function sendLists(dry: DryRun): Promise<void> {
     await dry.run((em) => listSandboxViews(em, scope, sandboxes, { ...page, sortBy: 'started_at' }));
     await dry.run((em) => listApiKeyViews(em, scope, {}, { ...page, sortBy: 'last_used_at', sortOrder: 'asc' }));
   }
+  await dry.run((em) => findAccountView(em, accountId));
   await dry.run((em) => findApiKeyView(em, scope, 'key-a'));
   await dry.run((em) => findProjectView(em, scope, projectId));
   await dry.run((em) => listBilledPeriods(em, accountId, at));
