@@ -1,4 +1,4 @@
-import { type ReactNode, useEffect, useRef } from 'react';
+import { type ReactNode, useEffect, useId, useRef } from 'react';
 
 /**
  * A dialog over the page. The browser keeps the focus in it, ends it with Escape, and gives the focus back.
@@ -6,6 +6,7 @@ import { type ReactNode, useEffect, useRef } from 'react';
  */
 export function Dialog(props: { title: string; onClose: () => void; children: ReactNode; isWide?: boolean }) {
   const ref = useRef<HTMLDialogElement>(null);
+  const titleId = useId();
   useEffect(() => {
     const dialog = ref.current!;
     dialog.showModal();
@@ -15,14 +16,14 @@ export function Dialog(props: { title: string; onClose: () => void; children: Re
     <dialog
       ref={ref}
       className={props.isWide ? 'dialog dialog-wide' : 'dialog'}
-      aria-labelledby="dialog-title"
+      aria-labelledby={titleId}
       onCancel={(event) => {
         event.preventDefault();
         props.onClose();
       }}
     >
       <header className="dialog-header">
-        <h2 id="dialog-title">{props.title}</h2>
+        <h2 id={titleId}>{props.title}</h2>
         <button type="button" className="quiet" aria-label="Close" onClick={props.onClose}>
           ✕
         </button>

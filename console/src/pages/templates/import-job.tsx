@@ -24,7 +24,7 @@ export function ImportJob(props: { jobId: string }) {
 /** How far an import is, what it has written, and how it can be stopped. */
 export function ImportProgress({ job }: { job: Job }) {
   const { job_id, status } = job;
-  useReadAgainWhile(isOngoing(job), 'getImportJob', 'getTemplateImport', 'getTemplate');
+  useReadAgainWhile(isOngoing(job), 'getImportJob', 'getTemplateImport');
   return (
     <>
       <Progress job={job} />
