@@ -23,6 +23,7 @@ export function formatMoney(amount: number, currency: string): string {
   return new Intl.NumberFormat(undefined, {
     style: 'currency',
     currency: currency.toUpperCase(),
+    currencyDisplay: 'narrowSymbol',
     ...(isSmall && { maximumSignificantDigits: 2 }),
   }).format(amount);
 }
