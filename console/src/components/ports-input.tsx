@@ -18,7 +18,7 @@ export const PortsInput: OwnInput = ({ id, value, onChange, 'aria-describedby': 
   const change = (index: number, changes: PortRow) =>
     write(rows.map((row, at) => (at === index ? { ...row, ...changes } : row)));
   return (
-    <>
+    <fieldset id={id} aria-label="Ports" aria-describedby={describedBy}>
       {rows.map((row, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: rows have no names, and their inputs keep no state
         <fieldset className="row-of-fields" key={index} aria-label={`Port ${row.port ?? index + 1}`}>
@@ -60,18 +60,10 @@ export const PortsInput: OwnInput = ({ id, value, onChange, 'aria-describedby': 
           </button>
         </fieldset>
       ))}
-      <div>
-        <button
-          type="button"
-          id={id}
-          aria-label="Add a port"
-          aria-describedby={describedBy}
-          onClick={() => write([...rows, {}])}
-        >
-          Add a port
-        </button>
-      </div>
-    </>
+      <button type="button" onClick={() => write([...rows, {}])}>
+        Add a port
+      </button>
+    </fieldset>
   );
 };
 

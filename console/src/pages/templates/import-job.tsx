@@ -112,7 +112,7 @@ function CancelImport({ job }: { job: Job }) {
   const notify = useNotice();
   return (
     <ConfirmedButton
-      label="Cancel import"
+      label="Stop import"
       object={visibleText(job.external_image_url)}
       what="The copy stops. The template stays without an image, and can be imported again."
       run={() => cancel.mutateAsync({ path: { job_id: job.job_id } })}
