@@ -43,7 +43,7 @@ import { readMetrics } from '../../../../db/usage/sandbox-metrics.ts';
 import { listUsageEvents } from '../../../../db/usage/usage-event-lists.ts';
 import { recordUsage, usageStatements } from '../../../../db/usage/usage-events.ts';
 import { readCosts, readUsageByDay, readUsageGroups, readUsageTotals } from '../../../../db/usage/usage-reports.ts';
-import { countSessions, listSessions, sessionsByDay } from '../../../../db/usage/usage-sessions.ts';
+import { countSessions, listSessions, readSandboxUsage, sessionsByDay } from '../../../../db/usage/usage-sessions.ts';
 import { sumUsage } from '../../../../db/usage/usage-sums.ts';
 import { findWebhookEndpoint, listWebhookEndpoints } from '../../../../db/webhooks/webhook-endpoints.ts';
 import { idPrefixes } from '../../../../domain/ids.ts';
@@ -162,6 +162,7 @@ async function sendUsage(dry: DryRun): Promise<void> {
       await dry.run((em) => listUsageEvents(em, of, {}, window, { ...listing, after }));
     }
   }
+  await dry.run((em) => readSandboxUsage(em, 'sbx-a', at));
   // Steps of samples, of minutes and of quarters of an hour.
   for (const stepSeconds of [5, 60, 900]) {
     await dry.run((em) => readMetrics(em, 'sbx-a', { ...window, stepSeconds }, new Date('2026-01-06T00:00:00Z')));
