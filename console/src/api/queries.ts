@@ -26,7 +26,8 @@ export const queryClient = new QueryClient({
 });
 
 function isTemporary(error: unknown): boolean {
-  return error instanceof ApiError && (error.status === 0 || error.status === 429 || error.status === 503);
+  if (!(error instanceof ApiError) || error.code === 'payments_not_configured') return false;
+  return error.status === 0 || error.status === 429 || error.status === 503;
 }
 
 /** The key of an operation's reply in the cache. Keys that begin with the operation belong to it. */

@@ -57,7 +57,7 @@ export function BodyForm<Id extends OperationId>(props: BodyFormProps<Id>) {
     const emptied = Object.keys(initial).filter((name) => !(name in given));
     const body = {
       ...Object.fromEntries(changed),
-      ...Object.fromEntries(emptied.map((name) => [name, ''])),
+      ...Object.fromEntries(emptied.map((name) => [name, Array.isArray(initial[name]) ? [] : ''])),
       ...props.fixed,
     };
     try {
@@ -149,7 +149,7 @@ function FieldInput(props: InputProps) {
   if (field.kind === 'group') return <Group {...props} label={label} />;
   if (field.kind === 'rows') return <Rows {...props} label={label} />;
   if (field.kind === 'map') return <Pairs {...props} label={label} />;
-  const text = value === undefined || value === null ? '' : String(value);
+  const text = Array.isArray(value) ? value.join('\n') : String(value ?? '');
   const example = field.example === undefined ? '' : `e.g. ${field.example}`;
   const help = (
     <>
@@ -346,7 +346,8 @@ function toBody(field: FormField, value: Value): unknown {
       return Number(value);
     case 'texts': {
       const texts = Array.isArray(value) ? value : String(value).split('\n');
-      return texts.map((text) => String(text).trim()).filter((text) => text !== '');
+      const given = texts.map((text) => String(text).trim()).filter((text) => text !== '');
+      return given.length > 0 ? given : undefined;
     }
     case 'map': {
       const pairs = Array.isArray(value) ? (value as Pair[]) : Object.entries(value as Values);

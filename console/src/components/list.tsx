@@ -36,6 +36,8 @@ export interface Filter {
   options?: readonly (readonly [value: string, label: string])[];
   /** What the API lists without this filter. Absent: all. */
   without?: string;
+  /** The value is a day, such as 2026-05-04. */
+  isDay?: true;
 }
 
 export interface ListProps<Id extends ListOperation, Item> {
@@ -92,7 +94,9 @@ export function List<Id extends ListOperation, Item>(props: ListProps<Id, Item>)
                 action={
                   <button
                     type="button"
-                    onClick={() => change(Object.fromEntries(Object.keys(search).map((k) => [k, ''])))}
+                    onClick={() =>
+                      change(Object.fromEntries(['page', ...asked.map(({ name }) => name)].map((k) => [k, ''])))
+                    }
                   >
                     Show all
                   </button>
@@ -190,11 +194,12 @@ function Heading<Item>({ column }: { column: Column<Item> }) {
   );
 }
 
-function Filters(props: { filters: readonly Filter[] }) {
+/** Fields whose values stand in the address. */
+export function Filters(props: { filters: readonly Filter[] }) {
   const [search, change] = usePageSearch();
   return (
     <search className="filters">
-      {props.filters.map(({ name, label, options, without }) => (
+      {props.filters.map(({ name, label, options, without, isDay }) => (
         <div key={name}>
           <label htmlFor={`filter-${name}`}>{label}</label>
           {options ? (
@@ -213,6 +218,7 @@ function Filters(props: { filters: readonly Filter[] }) {
           ) : (
             <TextFilter
               id={`filter-${name}`}
+              type={isDay ? 'date' : 'search'}
               value={search[name] ?? ''}
               onChange={(value) => change({ [name]: value, page: '' })}
             />
@@ -226,7 +232,7 @@ function Filters(props: { filters: readonly Filter[] }) {
 /** A text is sent when the person has stopped writing for this time. */
 const writingMs = 300;
 
-function TextFilter(props: { id: string; value: string; onChange: (value: string) => void }) {
+function TextFilter(props: { id: string; type: 'search' | 'date'; value: string; onChange: (value: string) => void }) {
   const [text, setText] = useState(props.value);
   const sent = useRef(props.value);
   const timer = useRef<number>(undefined);
@@ -243,7 +249,7 @@ function TextFilter(props: { id: string; value: string; onChange: (value: string
       props.onChange(sent.current);
     }, writingMs);
   };
-  return <input id={props.id} type="search" value={text} onChange={(event) => write(event.target.value)} />;
+  return <input id={props.id} type={props.type} value={text} onChange={(event) => write(event.target.value)} />;
 }
 
 function Pages(props: { pagination: Pagination; onPage: (page: number) => void }) {
