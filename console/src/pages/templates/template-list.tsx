@@ -1,12 +1,10 @@
 import { Link } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
 import { useIsAdmin } from '../../app/session.tsx';
 import { type Column, type Filter, List } from '../../components/list.tsx';
-import { Loaded } from '../../components/loaded.tsx';
-import { Meter } from '../../components/meter.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';
 import { PageBody } from '../../components/page.tsx';
+import { TemplateStorage } from '../../components/template-storage.tsx';
 import { Ago, Status, Text } from '../../components/values.tsx';
 import { formatBytes, formatCount, formatMegabytes } from '../../format/numbers.ts';
 import { ownerOf, statuses, visibilities } from './template-values.ts';
@@ -60,7 +58,7 @@ export function Page() {
         </>
       }
     >
-      <StorageUsed />
+      <TemplateStorage />
       <List
         operation="listTemplates"
         caption="Templates"
@@ -71,31 +69,5 @@ export function Page() {
         empty="There are no templates."
       />
     </PageBody>
-  );
-}
-
-const formatGigabytes = (gigabytes: number) => formatBytes(gigabytes * 1024 ** 3);
-
-function StorageUsed() {
-  const read = useRead('getTemplateStorageUsage');
-  return (
-    <Loaded read={read}>
-      {(usage) => (
-        <div className="columns">
-          <Meter
-            label="Images of the account's templates"
-            used={usage.used_gb}
-            limit={usage.limit_gb}
-            format={formatGigabytes}
-          />
-          <Meter
-            label="Images of your templates"
-            used={usage.user_used_gb}
-            limit={usage.user_limit_gb}
-            format={formatGigabytes}
-          />
-        </div>
-      )}
-    </Loaded>
   );
 }
