@@ -156,6 +156,7 @@ test('every refusal of every route is a sentence without terms of the validator'
   const collect = {
     // The one scope of its own has a body without a schema.
     register: () => {},
+    addHook: () => {},
     route: ({ url, schema }: Json) => {
       for (const httpPart of ['body', 'querystring', 'params', 'headers']) {
         if (schema?.[httpPart]) found.push({ url, httpPart, schema: schema[httpPart] });
