@@ -106,7 +106,7 @@ describe('login', () => {
     expect((await cli(['ls']))[2]).toBe(0);
   });
 
-  test('in a browser takes the access token of the page, also from an identity provider, and makes a key', async () => {
+  test('in a browser opens the console, and takes a key that was made there, or an access token, for which it makes one', async () => {
     const email = 'browser@example.com';
     const headers = { 'X-API-Key': key, 'Content-Type': 'application/json' };
     const post = async (path: string, body: object): Promise<Record<string, string>> => {
@@ -131,7 +131,9 @@ describe('login', () => {
     const { api_key } = JSON.parse(fs.readFileSync(profiles(), 'utf8')).profiles.browser;
     expect(api_key).toMatch(/^spk_/);
     expect(await json('keys', 'ls', '--profile', 'browser')).toHaveLength(1);
-    expect(await cli(login, 'no token', env)).toEqual(['', expect.stringContaining('no access token'), 2]);
+    expect((await cli(login, api_key, env))[2]).toBe(0);
+    expect(JSON.parse(fs.readFileSync(profiles(), 'utf8')).profiles.browser.api_key).toBe(api_key);
+    expect(await cli(login, 'no key', env)).toEqual(['', expect.stringContaining('no API key'), 2]);
     await cli(['logout', '--profile', 'browser']);
   });
 

@@ -16,8 +16,8 @@ export const login: CliCommand = {
   maxWords: 0,
   usage: '[--profile NAME] [--browser | --email ADDRESS] [--key-stdin]',
   summary:
-    'keep an API key of a platform for later commands. It asks for the key; with --browser for the token of a sign-in ' +
-    'there, and with --email for the password, and makes a key',
+    'keep an API key of a platform for later commands. It asks for the key; with --browser it opens the console, where ' +
+    'you make one, and with --email it asks for the password, and makes one',
   options: { browser: { type: 'boolean' }, email: { type: 'string' }, 'key-stdin': { type: 'boolean' } },
   async run({ options, connection, json }) {
     const profiles = readProfiles();
@@ -59,10 +59,11 @@ export const logout: CliCommand = {
 
 /** An API key, or the access token of a sign-in, which is a JWT. */
 async function askKey(url: string, options: Record<string, unknown>): Promise<string> {
-  const question = options.browser ? 'Sign in there, and paste the access token: ' : `API key for ${url}: `;
+  const question = options.browser ? 'Sign in there, make an API key, and paste it: ' : `API key for ${url}: `;
   const key = (options['key-stdin'] ? await text(process.stdin) : await askSecret(question)).trim();
   if (key === '') throw new UsageError('The key is empty');
-  if (options.browser && !key.startsWith('eyJ')) throw new UsageError('That is no access token');
+  // The sign-in page of earlier releases shows an access token.
+  if (options.browser && !/^(spk_|e2b_|eyJ)/.test(key)) throw new UsageError('That is no API key');
   return key;
 }
 
