@@ -18,9 +18,12 @@ export interface LiveEvent {
 const readAgain: Readonly<Record<string, readonly OperationId[]>> = {
   sandbox: ['listSandboxes', 'getSandbox', 'getSandboxStats', 'listProjectSandboxes', 'listProjects'],
   template: ['listTemplates', 'getTemplate', 'getTemplateImport', 'listImportJobs', 'getImportJob'],
-  budget: ['getBudgetStatus', 'listBudgetMessages', 'listNotifications'],
-  payment: ['listPaymentMethods', 'listPaymentIntents', 'listInvoices', 'getBalance', 'listNotifications'],
-  subscription: ['getSubscription', 'listSubscriptionHistory', 'getCurrentBilling'],
+  budget: ['getBudget', 'getBudgetStatus', 'listBudgetMessages', 'listNotifications'],
+  payment: [
+    ...(['listPaymentMethods', 'listPaymentIntents', 'getPaymentIntent', 'listInvoices', 'getInvoice'] as const),
+    ...(['getBalance', 'listBalanceChanges', 'listNotifications'] as const),
+  ],
+  subscription: ['getSubscription', 'listSubscriptionHistory', 'getCurrentBilling', 'listBillingPeriods'],
   invoice: ['listInvoices', 'getInvoice', 'getBalance'],
   quota: ['getQuota', 'listQuotaRequests', 'listQuotaRequestsOfAccount', 'listNotifications'],
 };

@@ -33,7 +33,8 @@ export interface BodyFormProps<Id extends OperationId> {
   submitLabel: string;
   /** Operations whose replies the change makes old. */
   changes: readonly OperationId[];
-  onDone: (data: DataOf<Id>) => void;
+  /** @param sent the body, for example with a secret that no reply contains */
+  onDone: (data: DataOf<Id>, sent: BodyOf<Id>) => void;
   onCancel?: () => void;
 }
 
@@ -57,13 +58,13 @@ export function BodyForm<Id extends OperationId>(props: BodyFormProps<Id>) {
     const emptied = Object.keys(initial).filter((name) => !(name in given));
     const body = {
       ...Object.fromEntries(changed),
-      ...Object.fromEntries(emptied.map((name) => [name, Array.isArray(initial[name]) ? [] : ''])),
+      ...Object.fromEntries(emptied.map((name) => [name, emptyFor(initial[name])])),
       ...props.fixed,
     };
     try {
       const data = await call(props.operation, { path: props.path, body } as unknown as InputOf<Id>);
       await Promise.all(props.changes.map((id) => queryClient.invalidateQueries({ queryKey: [id] })));
-      props.onDone(data);
+      props.onDone(data, body as BodyOf<Id>);
     } catch (error) {
       setFailure(error as ApiError);
     } finally {
@@ -121,6 +122,12 @@ export function BodyForm<Id extends OperationId>(props: BodyFormProps<Id>) {
       </footer>
     </form>
   );
+}
+
+/** What a body says for a field whose value was removed. */
+function emptyFor(value: unknown): unknown {
+  if (Array.isArray(value)) return [];
+  return typeof value === 'number' ? null : '';
 }
 
 const isSame = (one: unknown, other: unknown) => JSON.stringify(one) === JSON.stringify(other);

@@ -27,3 +27,13 @@ export function formatMoney(amount: number, currency: string): string {
     ...(isSmall && { maximumSignificantDigits: 2 }),
   }).format(amount);
 }
+
+/** The price of a unit, such as a second of a core, with all its digits. */
+export function formatPrice(price: number, currency: string): string {
+  return new Intl.NumberFormat(undefined, {
+    style: 'currency',
+    currency: currency.toUpperCase(),
+    currencyDisplay: 'narrowSymbol',
+    maximumFractionDigits: 12,
+  }).format(price);
+}

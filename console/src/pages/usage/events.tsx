@@ -7,7 +7,7 @@ import { accountFilter } from '../../components/owner-filters.ts';
 import { useSpan } from '../../components/span.ts';
 import { formatQuantity, nameOfKind, usageKinds } from '../../components/usage-kinds.ts';
 import { At } from '../../components/values.tsx';
-import { formatMoney } from '../../format/numbers.ts';
+import { formatMoney, formatPrice } from '../../format/numbers.ts';
 import { useProjectFilter } from './project-filter.ts';
 
 type Item = DataOf<'listUsageEvents'>['events'][number];
@@ -45,7 +45,7 @@ const columns: readonly Column<Item>[] = [
     label: 'Price of a unit',
     isNumber: true,
     cell: (item) =>
-      item.tags.includes('charged') ? formatMoney(item.unit_price, item.currency) : 'Measured, not charged',
+      item.tags.includes('charged') ? formatPrice(item.unit_price, item.currency) : 'Measured, not charged',
   },
   { label: 'Cost', isNumber: true, cell: (item) => formatMoney(item.total_cost, item.currency) },
 ];

@@ -58,7 +58,7 @@ export function useGroupings(): readonly Grouping[] {
     name: 'metadata',
     label: 'Metadata',
     none: 'Without this key',
-    columns: ['value'],
+    columns: ['metadata_value'],
     nameOf: () => undefined,
     show: (value) => <Text>{value}</Text>,
   };

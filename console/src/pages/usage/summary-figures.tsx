@@ -1,4 +1,4 @@
-import type { ReactNode } from 'react';
+import { Figure } from '../../components/figure.tsx';
 import { formatCount, formatMoney, formatNumber } from '../../format/numbers.ts';
 import { formatDuration } from '../../format/time.ts';
 import type { Summary } from './measures.ts';
@@ -19,15 +19,6 @@ export function SummaryFigures({ summary }: { summary: Summary }) {
       <Figure label="CPU hours, reserved" value={formatNumber(summary.total_cpu_hours)} />
       <Figure label="Memory, GB hours, reserved" value={formatNumber(summary.total_memory_gb_hours)} />
       <Figure label="Traffic, GB" value={formatNumber(summary.total_traffic_gb)} />
-    </div>
-  );
-}
-
-function Figure(props: { label: string; value: ReactNode }) {
-  return (
-    <div className="figure">
-      <span className="figure-value">{props.value}</span>
-      <span className="figure-label">{props.label}</span>
     </div>
   );
 }

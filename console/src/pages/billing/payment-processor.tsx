@@ -1,0 +1,38 @@
+import type { ReactNode } from 'react';
+import { useRead } from '../../api/queries.ts';
+import { useIsAdmin } from '../../app/session.tsx';
+import { Empty, Loaded } from '../../components/loaded.tsx';
+
+/** Whether cards can be charged. Null: not known yet, or the platform does not say. */
+export function useHasProcessor(): boolean | null {
+  const read = useRead('getPaymentProcessor');
+  if (read.error?.code === 'payments_not_configured') return false;
+  return read.data ? true : null;
+}
+
+/** What is special about money on this platform, for all of the pages about it. */
+export function PaymentNote() {
+  const processor = useRead('getPaymentProcessor');
+  const hasProcessor = useHasProcessor();
+  const isAdmin = useIsAdmin();
+  return (
+    <>
+      {hasProcessor === false && (
+        <p className="note">
+          This platform has no payment processor, so it takes no cards and charges none. Usage is metered and shown at
+          its prices. Unless the operator has turned billing on, no invoices are issued, every change of the plan is
+          free and takes effect at once, and a budget only alerts.
+        </p>
+      )}
+      {processor.data?.test_mode && <p className="note">The payment processor is in test mode: no real money moves.</p>}
+      {isAdmin && <p className="note">Your account belongs to the operators of the platform and is never charged.</p>}
+    </>
+  );
+}
+
+/** Shows what needs a payment processor. @param props.without said on a platform without one */
+export function WithProcessor(props: { without: string; children: ReactNode }) {
+  const read = useRead('getPaymentProcessor');
+  if (useHasProcessor() === false) return <Empty>{props.without}</Empty>;
+  return <Loaded read={read}>{() => props.children}</Loaded>;
+}
