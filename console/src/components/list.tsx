@@ -54,6 +54,8 @@ export interface ListProps<Id extends ListOperation, Item> {
   emptyAction?: ReactNode;
   /** What can be done with the chosen items. */
   batch?: (chosen: readonly string[], done: () => void) => ReactNode;
+  /** How often the list is read again, if no event tells that it is old. */
+  everyMs?: number;
   caption: string;
 }
 
@@ -73,7 +75,8 @@ export function List<Id extends ListOperation, Item>(props: ListProps<Id, Item>)
     ...Object.fromEntries(asked.map(({ name }) => [name, search[name]])),
     ...props.query,
   };
-  const read = useRead(props.operation, { path: props.path, query } as never);
+  const { everyMs } = props;
+  const read = useRead(props.operation, { path: props.path, query } as never, everyMs === undefined ? {} : { everyMs });
   const choose = (keys: readonly string[], isChosen: boolean) => {
     const next = new Set(chosen);
     for (const key of keys) isChosen ? next.add(key) : next.delete(key);
