@@ -5,34 +5,37 @@ import { Loaded } from '../../components/loaded.tsx';
 import { PageBody, Section } from '../../components/page.tsx';
 import { At, Copyable, Facts, Status } from '../../components/values.tsx';
 import { formatMoney } from '../../format/numbers.ts';
+import { visibleText } from '../../format/text.ts';
 import { InvoiceLines } from './invoice-lines.tsx';
 import { InvoicePayment } from './invoice-payment.tsx';
 import { type Invoice, meaningOfStatus } from './invoice-statuses.ts';
 
 export function Page() {
   const { invoiceId = '' } = useParams({ strict: false });
+  return <InvoicePage key={invoiceId} invoiceId={invoiceId} />;
+}
+
+function InvoicePage({ invoiceId }: { invoiceId: string }) {
   const read = useRead('getInvoice', { path: { invoice_id: invoiceId } });
-  const invoice = read.data?.invoice_id === invoiceId ? read.data : undefined;
   return (
     <PageBody
-      key={invoiceId}
-      title={`Invoice ${invoiceId}`}
+      title={`Invoice ${visibleText(invoiceId)}`}
       above={{ to: '/billing', label: 'Billing' }}
-      actions={invoice?.has_receipt && <Receipt invoiceId={invoiceId} />}
+      actions={read.data?.has_receipt && <Receipt invoiceId={invoiceId} />}
     >
       <Loaded read={read}>
-        {(data) => (
+        {(invoice) => (
           <>
             <p className="note">
-              <Status status={data.status} /> {meaningOfStatus[data.status]}
+              <Status status={invoice.status} /> {meaningOfStatus[invoice.status]}
             </p>
             <div className="columns">
               <Section title="Invoice">
-                <InvoiceFacts invoice={data} />
+                <InvoiceFacts invoice={invoice} />
               </Section>
-              <InvoicePayment invoice={data} />
+              <InvoicePayment invoice={invoice} />
             </div>
-            <InvoiceLines invoice={data} />
+            <InvoiceLines invoice={invoice} />
           </>
         )}
       </Loaded>

@@ -4,19 +4,18 @@ import { useIsAdmin } from '../../app/session.tsx';
 import { type Column, List } from '../../components/list.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';
 import { At, Text } from '../../components/values.tsx';
-import { formatNumber } from '../../format/numbers.ts';
+import { formatMoney } from '../../format/numbers.ts';
 
 type Item = DataOf<'listSubscriptionHistory'>['history'][number];
 
-// The history does not tell the currency of its amounts; it is that of the plans.
-const columns: readonly Column<Item>[] = [
+const columnsIn = (currency: string): readonly Column<Item>[] => [
   { label: 'When', cell: (item) => <At at={item.changed_at} /> },
   { label: 'From', cell: (item) => <Text>{item.old_plan_name}</Text> },
   { label: 'To', cell: (item) => <Text>{item.new_plan_name}</Text> },
   { label: 'Period ends', cell: (item) => <At at={item.new_period_end} /> },
-  { label: 'Price before', isNumber: true, cell: (item) => formatNumber(item.old_plan_price) },
-  { label: 'Price after', isNumber: true, cell: (item) => formatNumber(item.new_plan_price) },
-  { label: 'For unused time', isNumber: true, cell: (item) => formatNumber(item.prorated_refund_amount) },
+  { label: 'Price before', isNumber: true, cell: (item) => formatMoney(item.old_plan_price, currency) },
+  { label: 'Price after', isNumber: true, cell: (item) => formatMoney(item.new_plan_price, currency) },
+  { label: 'For unused time', isNumber: true, cell: (item) => formatMoney(item.prorated_refund_amount, currency) },
   {
     label: 'Invoice',
     cell: ({ invoice_id: invoiceId }) =>
@@ -31,9 +30,10 @@ const columns: readonly Column<Item>[] = [
 ];
 const account: Column<Item> = { label: 'Account', cell: (item) => <code>{item.account_id}</code> };
 
-/** The changes of the plan that took effect. */
-export function PlanHistory() {
+/** The changes of the plan that took effect. They do not tell the currency of their amounts; it is that of the plans. */
+export function PlanHistory({ currency }: { currency: string }) {
   const isAdmin = useIsAdmin();
+  const columns = columnsIn(currency);
   return (
     <List
       operation="listSubscriptionHistory"

@@ -13,29 +13,27 @@ export function Plan() {
   const read = useRead('getSubscription');
   const offered = useRead('listPlans');
   return (
-    <>
-      <Loaded read={read}>
-        {({ subscription }) => (
-          <>
-            <PresentPlan subscription={subscription} />
-            <Section title="Plans">
-              <Loaded read={offered}>
-                {({ plans }) => (
-                  <PlanTable
-                    plans={plans}
-                    present={subscription.plan.plan_name}
-                    action={(plan) => <ChoosePlan subscription={subscription} plan={plan} />}
-                  />
-                )}
-              </Loaded>
-            </Section>
-          </>
-        )}
-      </Loaded>
-      <Section title="Changes of the plan">
-        <PlanHistory />
-      </Section>
-    </>
+    <Loaded read={read}>
+      {({ subscription }) => (
+        <>
+          <PresentPlan subscription={subscription} />
+          <Section title="Plans">
+            <Loaded read={offered}>
+              {({ plans }) => (
+                <PlanTable
+                  plans={plans}
+                  present={subscription.plan.plan_name}
+                  action={(plan) => <ChoosePlan subscription={subscription} plan={plan} />}
+                />
+              )}
+            </Loaded>
+          </Section>
+          <Section title="Changes of the plan">
+            <PlanHistory currency={subscription.plan.currency} />
+          </Section>
+        </>
+      )}
+    </Loaded>
   );
 }
 
