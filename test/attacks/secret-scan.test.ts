@@ -182,6 +182,16 @@ async function signPeopleIn(): Promise<void> {
   ofCallers['the token of a reset'] = tokenIn(await mails.take(invited));
   const first = await signInForToken(password);
   ofCallers['an access token'] = first;
+  const session = await fetch(`${settings.PLATFORM_URL}/v1/auth/session`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ email: invited, password }),
+  });
+  const [cookie = ''] = session.headers.getSetCookie();
+  ofCallers['the cookie of a browser'] = cookie.split(/[=;]/)[1]!;
+  const headers = { cookie: cookie.split(';')[0]!, 'sec-fetch-site': 'same-origin' };
+  const asked = await fetch(`${settings.PLATFORM_URL}/v1/auth/session`, { headers });
+  expect([session.status, asked.status]).toEqual([200, 200]);
   const change = { current_password: password, new_password: next };
   const changed = await call('/v1/user-management/change-password', change, first);
   expect([changed.status, (await call('/v1/users/me', undefined, first)).status]).toEqual([200, 401]);
