@@ -1,0 +1,17 @@
+import { Link } from '@tanstack/react-router';
+import { useRead } from '../api/queries.ts';
+import { Text } from './values.tsx';
+
+/**
+ * A user by name, for root users and operators. The names are those of the newest hundred users of the account; others
+ * are shown by their id.
+ */
+export function UserName({ userId }: { userId: string }) {
+  const users = useRead('listUsers', { query: { limit: 100 } }).data?.users;
+  const user = users?.find(({ user_id }) => user_id === userId);
+  return (
+    <Link to="/users/$userId" params={{ userId }}>
+      {user ? <Text>{user.display_name || user.email}</Text> : userId}
+    </Link>
+  );
+}

@@ -1,0 +1,59 @@
+import { useState } from 'react';
+import type { OwnInput } from '../../components/body-form.tsx';
+import { Dialog } from '../../components/dialog.tsx';
+import { Copyable } from '../../components/values.tsx';
+
+/** A field for a secret that its receiver shares. The browser can make one, because the platform only takes it. */
+export const SecretInput: OwnInput = ({ value, onChange, ...ids }) => {
+  const [isMade, setMade] = useState(false);
+  return (
+    <>
+      <input
+        {...ids}
+        type={isMade ? 'text' : 'password'}
+        autoComplete="new-password"
+        placeholder="whsec_…"
+        maxLength={94}
+        value={value}
+        onChange={(event) => {
+          setMade(false);
+          onChange(event.target.value);
+        }}
+      />
+      <div>
+        <button
+          type="button"
+          onClick={() => {
+            setMade(true);
+            onChange(makeSecret());
+          }}
+        >
+          Make a secret
+        </button>
+      </div>
+    </>
+  );
+};
+
+function makeSecret(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(32));
+  return `whsec_${btoa(String.fromCharCode(...bytes))}`;
+}
+
+/** Shows a secret for the last time, so the dialog does not close at the first try. */
+export function KeepSecret(props: { secret: string; onClose: () => void }) {
+  const { secret, onClose } = props;
+  const [isWarned, setWarned] = useState(false);
+  return (
+    <Dialog title="Keep the secret" onClose={() => (isWarned ? onClose() : setWarned(true))}>
+      <p className="note">Give it to the program that receives the events. It cannot be shown again.</p>
+      <Copyable text={secret} label="Secret" isSecret />
+      {isWarned && <p role="alert">The secret cannot be shown again. Close again to leave.</p>}
+      <footer className="dialog-footer">
+        <button type="button" className="primary" onClick={onClose}>
+          I have kept the secret
+        </button>
+      </footer>
+    </Dialog>
+  );
+}
