@@ -2,7 +2,7 @@ import type { DataOf } from '../api/client.ts';
 import { formatNumber } from '../format/numbers.ts';
 
 type UsageEvent = DataOf<'listUsageEvents'>['events'][number];
-export type UsageKind = UsageEvent['usage_type'];
+type UsageKind = UsageEvent['usage_type'];
 
 /** What the platform meters, in words. */
 export const usageKinds: Readonly<Record<UsageKind, string>> = {

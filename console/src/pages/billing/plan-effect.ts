@@ -16,7 +16,7 @@ export function effectOf(present: Plan, chosen: Plan): 'keep' | 'now' | 'later' 
 }
 
 /** The cost of a change that applies at once. */
-export interface ChangeCost {
+interface ChangeCost {
   /** For the chosen plan until the period ends. */
   charge: number;
   /** For the unused time of the present plan. */

@@ -1,4 +1,4 @@
-export type CsvCell = string | number | null;
+type CsvCell = string | number | null;
 
 /** A text with which a spreadsheet would begin a formula, also after blanks and in wide letters. */
 const formula = /^[\s\p{Cc}\p{Cf}]*[=+\-@＝＋－＠]/u;

@@ -4,7 +4,7 @@ import { saveCsv, toCsv } from './csv.ts';
 import { formatMeasure, measures, type Summary, type Totals } from './measures.ts';
 
 /** A day or a group of a report. */
-export interface ReportRow {
+interface ReportRow {
   /** Its day or its id, as the API has it. */
   value: string | null;
   /** Its name, if the value is an id. */
@@ -14,7 +14,7 @@ export interface ReportRow {
   totals: Totals;
 }
 
-export interface ReportTableProps {
+interface ReportTableProps {
   /** Of the file: the name of the column with the values, and that of their names. */
   columns: readonly [value: string, name?: string];
   label: string;
