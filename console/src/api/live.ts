@@ -16,7 +16,10 @@ export interface LiveEvent {
 
 /** Which replies an event makes old, by the first word of its type. */
 const readAgain: Readonly<Record<string, readonly OperationId[]>> = {
-  sandbox: ['listSandboxes', 'getSandbox', 'getSandboxStats', 'listProjectSandboxes', 'listProjects'],
+  sandbox: [
+    ...(['listSandboxes', 'getSandbox', 'getSandboxStats', 'listSandboxEvents', 'getSandboxCost'] as const),
+    ...(['listProjectSandboxes', 'listProjects'] as const),
+  ],
   template: ['listTemplates', 'getTemplate', 'getTemplateImport', 'listImportJobs', 'getImportJob'],
   budget: ['getBudget', 'getBudgetStatus', 'listBudgetMessages', 'listNotifications'],
   payment: [

@@ -17,14 +17,19 @@ export type OwnInput = (props: {
   'aria-describedby': string;
 }) => ReactNode;
 
+/** By the name of a field, or its path without the numbers of rows, such as `custom_ports.name`. */
+type ByField<Id extends OperationId, T> = Partial<
+  Record<(keyof BodyOf<Id> & string) | `${keyof BodyOf<Id> & string}.${string}`, T>
+>;
+
 export interface BodyFormProps<Id extends OperationId> {
   operation: Id;
   path?: InputOf<Id>['path'];
   /** The fields in their order, by section. A section with a title is closed at first. */
   sections: readonly { title?: string; fields: readonly (keyof BodyOf<Id> & string)[] }[];
-  labels?: Partial<Record<keyof BodyOf<Id> & string, string>>;
-  help?: Partial<Record<keyof BodyOf<Id> & string, ReactNode>>;
-  inputs?: Partial<Record<keyof BodyOf<Id> & string, OwnInput>>;
+  labels?: ByField<Id, string>;
+  help?: ByField<Id, ReactNode>;
+  inputs?: ByField<Id, OwnInput>;
   /** Sent beside the fields. */
   fixed?: Partial<BodyOf<Id>>;
   /** The values of an object to change; only changed fields are sent. Of a new one: what stands in the fields at first. */
@@ -76,6 +81,7 @@ export function BodyForm<Id extends OperationId>(props: BodyFormProps<Id>) {
     title,
     fields: fields.map((name) => known.find((each) => each.name === name)!),
   }));
+  const own: Own = { labels: props.labels ?? {}, help: props.help ?? {}, inputs: props.inputs ?? {} };
   const problems = new Map(failure?.details.map(({ path, reason }) => [path, reason]));
   const isAtField = failure !== null && failure.details.length > 0;
   return (
@@ -86,9 +92,7 @@ export function BodyForm<Id extends OperationId>(props: BodyFormProps<Id>) {
             key={field.name}
             field={field}
             path={field.name}
-            label={props.labels?.[field.name as never]}
-            help={props.help?.[field.name as never]}
-            input={props.inputs?.[field.name as never]}
+            own={own}
             value={values[field.name]}
             onChange={(value) => setValues((before) => ({ ...before, [field.name]: value }))}
             problems={problems}
@@ -138,6 +142,13 @@ function labelOf(name: string): string {
   return words[0]!.toUpperCase() + words.slice(1).replace(/ mb$/, ' (MB)').replace(/ gb$/, ' (GB)');
 }
 
+/** What a page says about single fields instead of the OpenAPI document. */
+interface Own {
+  labels: Readonly<Record<string, string | undefined>>;
+  help: Readonly<Record<string, ReactNode>>;
+  inputs: Readonly<Record<string, OwnInput | undefined>>;
+}
+
 interface InputProps {
   field: FormField;
   /** The path of the field in the body, as errors name it. */
@@ -145,22 +156,26 @@ interface InputProps {
   value: Value;
   onChange: (value: Value) => void;
   problems: ReadonlyMap<string, string>;
-  label?: string | undefined;
-  help?: ReactNode;
-  input?: OwnInput | undefined;
+  own: Own;
 }
 
+/** An input whose label and explanation are known. */
+type NamedProps = InputProps & { label: string; explained: ReactNode };
+
 function FieldInput(props: InputProps) {
-  const { field, value, onChange } = props;
-  const label = props.label ?? labelOf(field.name);
-  if (field.kind === 'group') return <Group {...props} label={label} />;
-  if (field.kind === 'rows') return <Rows {...props} label={label} />;
-  if (field.kind === 'map') return <Pairs {...props} label={label} />;
+  const { field, value, onChange, own } = props;
+  const name = props.path.replace(/\.\d+/g, '');
+  const label = own.labels[name] ?? labelOf(field.name);
+  const explained = own.help[name] ?? <Explained text={field.help ?? ''} />;
+  const named = { ...props, label, explained };
+  if (field.kind === 'group') return <Group {...named} />;
+  if (field.kind === 'rows') return <Rows {...named} />;
+  if (field.kind === 'map') return <Pairs {...named} />;
   const text = Array.isArray(value) ? value.join('\n') : String(value ?? '');
   const example = field.example === undefined ? '' : `e.g. ${field.example}`;
   const help = (
     <>
-      {props.help ?? <Explained text={field.help ?? ''} />}
+      {explained}
       <Bounds field={field} />
     </>
   );
@@ -181,7 +196,7 @@ function FieldInput(props: InputProps) {
   return (
     <Field label={label} help={help} isRequired={field.isRequired} problem={props.problems.get(props.path)}>
       {(ids) => {
-        const { input: OwnInput } = props;
+        const OwnInput = own.inputs[name];
         if (OwnInput) return <OwnInput {...ids} value={text} onChange={onChange} />;
         const common = { ...ids, value: text, required: field.isRequired ?? false };
         if (field.kind === 'choice') {
@@ -237,14 +252,12 @@ function Bounds({ field }: { field: FormField }) {
   return texts.length > 0 ? <span className="bounds"> ({texts.join(', ')})</span> : null;
 }
 
-function Group(props: InputProps & { label: string }) {
+function Group(props: NamedProps) {
   const values = (props.value ?? {}) as Values;
   return (
     <fieldset>
       <legend>{props.label}</legend>
-      <p className="help">
-        <Explained text={props.field.help ?? ''} />
-      </p>
+      <p className="help">{props.explained}</p>
       {props.field.fields!.map((field) => (
         <FieldInput
           key={field.name}
@@ -253,22 +266,21 @@ function Group(props: InputProps & { label: string }) {
           value={values[field.name]}
           onChange={(value) => props.onChange({ ...values, [field.name]: value })}
           problems={props.problems}
+          own={props.own}
         />
       ))}
     </fieldset>
   );
 }
 
-function Rows(props: InputProps & { label: string }) {
+function Rows(props: NamedProps) {
   const rows = (props.value ?? []) as Values[];
   const replace = (index: number, row: Values | null) =>
     props.onChange(rows.flatMap((each, at) => (at === index ? (row ? [row] : []) : [each])));
   return (
     <fieldset>
       <legend>{props.label}</legend>
-      <p className="help">
-        <Explained text={props.field.help ?? ''} />
-      </p>
+      <p className="help">{props.explained}</p>
       {rows.map((row, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: rows have no names, and their inputs keep no state
         <div className="row-of-fields" key={index}>
@@ -280,6 +292,7 @@ function Rows(props: InputProps & { label: string }) {
               value={row[field.name]}
               onChange={(value) => replace(index, { ...row, [field.name]: value })}
               problems={props.problems}
+              own={props.own}
             />
           ))}
           <button type="button" onClick={() => replace(index, null)}>
@@ -297,7 +310,7 @@ function Rows(props: InputProps & { label: string }) {
 type Pair = readonly [name: string, value: string];
 
 /** Names with values, such as environment variables. */
-function Pairs(props: InputProps & { label: string }) {
+function Pairs(props: NamedProps) {
   const pairs = Array.isArray(props.value) ? (props.value as Pair[]) : Object.entries((props.value ?? {}) as Values);
   const replace = (index: number, pair: Pair | null) =>
     props.onChange(pairs.flatMap((each, at) => (at === index ? (pair ? [pair] : []) : [each])));
@@ -307,7 +320,7 @@ function Pairs(props: InputProps & { label: string }) {
       <legend>{props.label}</legend>
       <p className="help">
         {problem && <span className="field-problem">{problem[1]} </span>}
-        <Explained text={props.field.help ?? ''} />
+        {props.explained}
       </p>
       {pairs.map(([name, value], index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: rows have no names, and their inputs keep no state
