@@ -2326,6 +2326,28 @@ export interface QuotaRequest {
 
 export type ReceiveProcessorNoticeData = null;
 
+export interface Reconciliation {
+  reconciliation_id: string;
+  started_at: string;
+  ended_at: string;
+  /** Charges were also compared with the payment processor */
+  reads_processor: boolean;
+  charges_from: string;
+  charges_until: string;
+  difference_count: number;
+  /** At most 1000; `npm run admin -- list-differences` shows all */
+  differences: {
+    kind: 'ledger_not_balanced' | 'invoice_not_booked' | 'booking_without_invoice' | 'invoice_lines_differ' | 'receivable_differs' | 'charge_not_booked' | 'booking_without_charge' | 'refund_not_booked' | 'charge_differs' | 'charge_unknown' | 'charge_missing' | 'usage_refused';
+    object_id: string;
+    /** Null: not known */
+    account_id: string | null;
+    /** The value in the rows of the platform */
+    expected: string;
+    /** The value in the ledger or at the payment processor */
+    found: string;
+  }[];
+}
+
 export interface RefundPaymentIntentBody {
   /** Default: the rest of the charge */
   amount?: number | null;
@@ -3524,6 +3546,7 @@ export interface Operations {
   getPaymentIntent: { body: null; query: null; data: PaymentIntent };
   getSubscriptionPaymentByPeriod: { body: null; query: null; data: GetSubscriptionPaymentByPeriodData };
   refundPaymentIntent: { body: RefundPaymentIntentBody; query: null; data: PaymentRefund };
+  getLatestReconciliation: { body: null; query: null; data: Reconciliation };
   listDeadLetters: { body: null; query: ListDeadLettersQuery; data: ListDeadLettersData };
   retryDeadLetter: { body: null; query: null; data: RetryDeadLetterData };
   getWorkers: { body: null; query: null; data: GetWorkersData };
@@ -3700,6 +3723,7 @@ export const operations = {
   getPaymentIntent: ['GET', '/v1/payment/intents/{id}'],
   getSubscriptionPaymentByPeriod: ['GET', '/v1/payment/subscription-payment-by-period'],
   refundPaymentIntent: ['POST', '/v1/payment/intents/{id}/refunds'],
+  getLatestReconciliation: ['GET', '/v1/admin/reconciliations/latest'],
   listDeadLetters: ['GET', '/v1/admin/dead-letters'],
   retryDeadLetter: ['POST', '/v1/admin/dead-letters/{id}/retry'],
   getWorkers: ['GET', '/v1/admin/workers'],
