@@ -15,3 +15,9 @@ export function UserName({ userId }: { userId: string }) {
     </Link>
   );
 }
+
+/** What a user may do, in words. */
+export function userKind(user: { role: 'user' | 'admin'; is_root_user: boolean }): string {
+  if (user.role === 'admin') return user.is_root_user ? 'Operator and root user' : 'Operator';
+  return user.is_root_user ? 'Root user' : 'User';
+}

@@ -1,6 +1,6 @@
 import { useState } from 'react';
 import type { OwnInput } from '../../components/body-form.tsx';
-import { Dialog } from '../../components/dialog.tsx';
+import { SecretDialog } from '../../components/secret-dialog.tsx';
 import { Copyable } from '../../components/values.tsx';
 
 /** A field for a secret that its receiver shares. The browser can make one, because the platform only takes it. */
@@ -40,20 +40,12 @@ function makeSecret(): string {
   return `whsec_${btoa(String.fromCharCode(...bytes))}`;
 }
 
-/** Shows a secret for the last time, so the dialog does not close at the first try. */
+/** Shows a secret for the last time. */
 export function KeepSecret(props: { secret: string; onClose: () => void }) {
-  const { secret, onClose } = props;
-  const [isWarned, setWarned] = useState(false);
   return (
-    <Dialog title="Keep the secret" onClose={() => (isWarned ? onClose() : setWarned(true))}>
+    <SecretDialog title="Keep the secret" secret="secret" onClose={props.onClose}>
       <p className="note">Give it to the program that receives the events. It cannot be shown again.</p>
-      <Copyable text={secret} label="Secret" isSecret />
-      {isWarned && <p role="alert">The secret cannot be shown again. Close again to leave.</p>}
-      <footer className="dialog-footer">
-        <button type="button" className="primary" onClick={onClose}>
-          I have kept the secret
-        </button>
-      </footer>
-    </Dialog>
+      <Copyable text={props.secret} label="Secret" isSecret />
+    </SecretDialog>
   );
 }
