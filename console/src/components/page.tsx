@@ -38,7 +38,7 @@ export function Parts(props: { label: string; parts: readonly { to: string; labe
   return (
     <nav className="parts" aria-label={props.label}>
       {props.parts.map(({ to, label, isShown }) => (
-        <Link key={to} to={to as '/'} aria-current={isShown ? 'page' : undefined}>
+        <Link key={to} to={to as '/'} activeOptions={{ exact: true }} aria-current={isShown ? 'page' : undefined}>
           {label}
         </Link>
       ))}

@@ -166,7 +166,10 @@ function Budget() {
           />
         ) : (
           <p className="soft">
-            No budget is set. <Link to="/billing">Set one</Link>
+            No budget is set.{' '}
+            <Link to="/billing" search={{ part: 'budget' }}>
+              Set one
+            </Link>
           </p>
         )
       }
