@@ -1,0 +1,18 @@
+import { Link } from '@tanstack/react-router';
+
+/** Where objects are shown, by the prefix of their ids. */
+const pages: Readonly<Record<string, string>> = {
+  sbx: '/sandboxes',
+  tpl: '/templates',
+  prj: '/projects',
+  usr: '/users',
+  whk: '/webhooks',
+  inv: '/billing/invoices',
+};
+
+/** The id of an object, as a link if it has a page. The object may be gone. */
+export function ObjectLink({ id }: { id: string }) {
+  const page = pages[/^([a-z]{3})-[a-z0-9]+$/.exec(id)?.[1] ?? ''];
+  if (!page) return <code>{id}</code>;
+  return <Link to={`${page}/${id}` as '/'}>{id}</Link>;
+}
