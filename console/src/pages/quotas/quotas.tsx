@@ -18,8 +18,11 @@ export function Page() {
   return (
     <PageBody title="Quotas">
       <p>
-        A quota limits a user, or all users of the account together. The limits of the <Link to="/billing">plan</Link>,
-        of the account and of the user apply at the same time. Months begin at midnight UTC.
+        A quota limits a user, or all users of the account together. The limits of the{' '}
+        <Link to="/billing" search={{ part: 'plan' }}>
+          plan
+        </Link>
+        , of the account and of the user apply at the same time. Months begin at midnight UTC.
       </p>
       {isRoot || isAdmin ? (
         <PageParts label="Parts of quotas" parts={[own, ...ofAccount]} keeps={['account_id']} />

@@ -1,0 +1,37 @@
+import { call } from '../../api/client.ts';
+import { queryClient } from '../../api/queries.ts';
+import { useSession } from '../../app/session.tsx';
+import { useNotice } from '../../components/notices.tsx';
+import { Section } from '../../components/page.tsx';
+import { Ago, At, Facts } from '../../components/values.tsx';
+
+/** The session of this browser. */
+export function SessionSection() {
+  const { expires_at: expiresAt } = useSession();
+  const notify = useNotice();
+  const signOut = async () => {
+    try {
+      await call('endSession');
+      queryClient.clear();
+      window.location.assign(document.baseURI);
+    } catch (error) {
+      notify((error as Error).message);
+    }
+  };
+  return (
+    <Section title="This session">
+      <Facts
+        rows={[
+          ['Ends', <Ago key="ends" at={expiresAt} />],
+          ['At', <At key="at" at={expiresAt} />],
+        ]}
+      />
+      <p className="soft">Then you sign in again, and go on with the page where you were.</p>
+      <div className="page-actions">
+        <button type="button" onClick={signOut}>
+          Sign out
+        </button>
+      </div>
+    </Section>
+  );
+}
