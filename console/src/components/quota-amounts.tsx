@@ -16,8 +16,8 @@ const amounts = [
   { field: 'concurrent_sandboxes', label: 'Sandboxes at the same time', per: 1 },
 ] as const;
 
-export type QuotaField = (typeof amounts)[number]['field'];
-export type Quota = Pick<DataOf<'createQuotaAllocation'>, QuotaField>;
+type QuotaField = (typeof amounts)[number]['field'];
+type Quota = Pick<DataOf<'createQuotaAllocation'>, QuotaField>;
 
 const perField = <Value,>(value: (amount: (typeof amounts)[number]) => Value) =>
   Object.fromEntries(amounts.map((amount) => [amount.field, value(amount)])) as Record<QuotaField, Value>;
