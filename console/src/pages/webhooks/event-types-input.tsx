@@ -37,7 +37,7 @@ export const EventTypesInput: OwnInput = ({ id, value, onChange, 'aria-described
           <fieldset id={id} aria-label="Events" aria-describedby={describedBy}>
             <Choice
               label="All events"
-              what="Also types that later releases add. Without ends of commands, which are many."
+              what={`Also types that later releases add. Without ends of commands, which are many${isRoot ? ', and with events of the account only for all users' : ''}.`}
               isChosen={chosen.has('*')}
               // The API would ignore that nothing is chosen.
               problem={chosen.size === 0 ? 'Choose at least one type of events' : ''}
