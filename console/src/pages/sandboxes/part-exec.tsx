@@ -27,10 +27,9 @@ export function Commands({ sandbox }: { sandbox: Sandbox }) {
   const [run, setRun] = useState<Run | null>(null);
   const view = useRun(run?.stream_path ?? null);
   const goesOn = run !== null && view.end === null && view.connection !== 'lost';
-  // Each reply has the stream of the same run with another token, so a stream that is followed stays as it is.
   useEffect(() => {
-    if (active.data?.active && run === null) setRun(active.data);
-  }, [active.data, run]);
+    if (active.data?.active && !goesOn) setRun(unlessKnown(active.data));
+  }, [active.data, goesOn]);
   const connectAgain = async () => {
     const { data } = await active.refetch();
     setRun(data?.active ? data : null);
@@ -43,7 +42,7 @@ export function Commands({ sandbox }: { sandbox: Sandbox }) {
             <CommandForm
               path={path}
               onStarted={(started, command) => {
-                if ('stream_path' in started) setRun({ ...started, command });
+                if ('stream_path' in started) setRun(unlessKnown({ ...started, command }));
               }}
             />
           </fieldset>
@@ -69,6 +68,9 @@ export function Commands({ sandbox }: { sandbox: Sandbox }) {
     </>
   );
 }
+
+/** Each reply has the stream of a run with another token, so a run that is known keeps its stream. */
+const unlessKnown = (next: Run) => (before: Run | null) => (before?.started_at === next.started_at ? before : next);
 
 function Button(props: { onClick: () => void; children: ReactNode }) {
   return (

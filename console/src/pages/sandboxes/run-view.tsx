@@ -34,7 +34,7 @@ export function RunOutput({ run }: { run: RunView }) {
           </select>
         </label>
       </div>
-      {run.isCut && <p className="soft">The beginning of the output is not kept here. The last 1 MiB is.</p>}
+      {run.isCut && <p className="soft">Not all output is shown: the last 1 MiB is kept.</p>}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it */}
       <pre className="terminal-output" ref={box} tabIndex={0} role="log" aria-live="off" aria-label="Output">
         {shown.map((part) => (
@@ -70,7 +70,7 @@ function useStickyEnd() {
 function RunState({ run: { end, connection } }: { run: RunView }) {
   if (end !== null) return <Ended end={end} />;
   if (connection === 'lost') return <Status status="lost" detail="the output cannot be followed" />;
-  return connection === 'open' ? <Status status="running" /> : <Status status="starting" detail="connecting" />;
+  return connection === 'open' ? <Status status="running" /> : 'Connecting …';
 }
 
 const earlyEnds: ReadonlyMap<string, string> = new Map([

@@ -34,12 +34,19 @@ function followRun(streamPath: string, show: (view: RunView) => void): () => voi
   let end: RunEnd | null = null;
   let connection: RunView['connection'] = 'connecting';
   let frame = 0;
+  let lastNumber = 0;
   // Output comes faster than a screen shows it.
   const change = () => {
     frame ||= requestAnimationFrame(() => {
       frame = 0;
       show({ parts: output.parts, isCut: output.isCut, end, connection });
     });
+  };
+  // The events are numbered. Missing numbers are of output that was no longer kept.
+  const count = ({ lastEventId }: MessageEvent<string>) => {
+    const number = Number(/-(\d+)$/.exec(lastEventId)?.[1] ?? lastNumber);
+    if (number > lastNumber + 1) output.isCut = true;
+    lastNumber = number;
   };
   const finish = (how: RunEnd) => {
     source.close();
@@ -49,6 +56,7 @@ function followRun(streamPath: string, show: (view: RunView) => void): () => voi
   };
   const onOutput = (name: OutputName) => (event: MessageEvent<string>) => {
     const { data_b64: data } = readEvent(event);
+    count(event);
     try {
       output.add(name, texts[name].add(String(data)));
     } catch {
@@ -61,6 +69,7 @@ function followRun(streamPath: string, show: (view: RunView) => void): () => voi
     connection = 'open';
     change();
   });
+  source.addEventListener('start', count);
   source.addEventListener('stdout', onOutput('stdout'));
   source.addEventListener('stderr', onOutput('stderr'));
   source.addEventListener('end', (event: MessageEvent<string>) =>
