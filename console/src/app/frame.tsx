@@ -3,12 +3,12 @@ import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { apiUrl, call } from '../api/client.ts';
 import { useLiveEvents, useLiveState } from '../api/live.ts';
 import { queryClient, useRead } from '../api/queries.ts';
+import { useSession } from '../api/session.ts';
 import { Dialog } from '../components/dialog.tsx';
 import { Text } from '../components/values.tsx';
 import { formatCount } from '../format/numbers.ts';
 import { useKeyboard } from './keyboard.ts';
 import { navigationFor } from './navigation.ts';
-import { useSession } from './session.tsx';
 import { useTheme } from './theme.ts';
 
 /** The frame around every page of a person who is signed in. */

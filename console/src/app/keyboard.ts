@@ -1,7 +1,7 @@
 import { useNavigate } from '@tanstack/react-router';
 import { useEffect, useRef } from 'react';
+import { useSession } from '../api/session.ts';
 import { navigationFor } from './navigation.ts';
-import { useSession } from './session.tsx';
 
 /** The second key of a pair must follow within this time. */
 const pairMs = 1200;

@@ -1,5 +1,5 @@
 import type { LinkProps } from '@tanstack/react-router';
-import type { Session } from './session.tsx';
+import type { Session } from '../api/session.ts';
 
 /** A page in the navigation. Its key, after `g`, opens it. */
 export interface NavigationEntry {

@@ -1,10 +1,10 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 import { Loading } from '../components/loaded.tsx';
+import { type PageSearch, parseSearch, stringifySearch } from '../components/page-search.ts';
 import { Problem } from '../components/problem.tsx';
 import { Frame } from './frame.tsx';
 import { NotFound } from './not-found.tsx';
-import { type PageSearch, parseSearch, stringifySearch } from './search.ts';
-import { SignedIn } from './session.tsx';
+import { SignedIn } from './signed-in.tsx';
 
 const root = createRootRoute({
   validateSearch: (search: PageSearch) => search,

@@ -2,9 +2,9 @@ import { type ReactNode, useRef, useState } from 'react';
 import type { DataOf, OperationId, QueryOf } from '../api/client.ts';
 import type { Operations } from '../api/generated.ts';
 import { useRead } from '../api/queries.ts';
-import { usePageSearch } from '../app/search.ts';
 import { formatCount } from '../format/numbers.ts';
 import { Empty, Loaded } from './loaded.tsx';
+import { usePageSearch } from './page-search.ts';
 
 /** Operations whose reply is a page of a list. */
 export type ListOperation = {

@@ -1,5 +1,5 @@
 import { useRead } from '../api/queries.ts';
-import { useIsAdmin, useIsRoot } from '../app/session.tsx';
+import { useIsAdmin, useIsRoot } from '../api/session.ts';
 import type { Filter } from './list.tsx';
 
 /**

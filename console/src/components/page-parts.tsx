@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { usePageSearch } from '../app/search.ts';
+import { usePageSearch } from './page-search.ts';
 
 export interface PagePart {
   /** Its `part` in the address. */

@@ -1,6 +1,6 @@
 import { useRead } from '../api/queries.ts';
-import { usePageSearch } from '../app/search.ts';
 import type { Filter } from './list.tsx';
+import { usePageSearch } from './page-search.ts';
 
 /** The bounds of a time, as requests take them. Without an end it lasts until now. */
 export interface Span {

@@ -1,11 +1,11 @@
 import { Link } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
 import { Figure } from '../../components/figure.tsx';
 import { Filters } from '../../components/list.tsx';
 import { Empty, Loaded } from '../../components/loaded.tsx';
 import { PageBody } from '../../components/page.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { Ago, At, Text } from '../../components/values.tsx';
 import { formatCount } from '../../format/numbers.ts';
 import { meaningOfDifference } from './difference-kinds.ts';

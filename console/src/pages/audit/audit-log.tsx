@@ -1,12 +1,12 @@
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { type Column, type Filter, Filters, List } from '../../components/list.tsx';
 import { Loading } from '../../components/loaded.tsx';
 import { ObjectLink } from '../../components/object-link.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';
 import { PageBody } from '../../components/page.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { useSpan } from '../../components/span.ts';
 import { UserName } from '../../components/user-name.tsx';
 import { At, Text } from '../../components/values.tsx';

@@ -1,6 +1,6 @@
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { Figure } from '../../components/figure.tsx';
 import { type Column, List } from '../../components/list.tsx';
 import { Loaded } from '../../components/loaded.tsx';

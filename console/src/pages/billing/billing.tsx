@@ -1,4 +1,4 @@
-import { useIsAdmin, useIsRoot } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot } from '../../api/session.ts';
 import { PageBody } from '../../components/page.tsx';
 import { type PagePart, PageParts } from '../../components/page-parts.tsx';
 import { Balance } from './balance.tsx';

@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { useRead } from '../../api/queries.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { Loaded } from '../../components/loaded.tsx';
 import { Section } from '../../components/page.tsx';
 import { At, Copyable, Facts, Status, Text } from '../../components/values.tsx';

@@ -1,6 +1,6 @@
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useChange } from '../../api/queries.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { type Column, List } from '../../components/list.tsx';
 import { useNotice } from '../../components/notices.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';

@@ -1,6 +1,6 @@
 import type { ReactNode } from 'react';
 import { useRead } from '../../api/queries.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { Empty, Loaded } from '../../components/loaded.tsx';
 
 /** Whether cards can be charged. Null: not known yet, or the platform does not say. */

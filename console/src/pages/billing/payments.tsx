@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { type Column, type Filter, List } from '../../components/list.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';
 import { At, Status, Text } from '../../components/values.tsx';

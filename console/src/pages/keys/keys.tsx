@@ -1,6 +1,6 @@
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { useIsAdmin, useIsRoot, useSession } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot, useSession } from '../../api/session.ts';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { type Column, type Filter, List } from '../../components/list.tsx';
 import { Loaded } from '../../components/loaded.tsx';

@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import { useEffect, useRef } from 'react';
 import type { DataOf } from '../../api/client.ts';
 import { useChange, useRead } from '../../api/queries.ts';
-import { useIsRoot } from '../../app/session.tsx';
+import { useIsRoot } from '../../api/session.ts';
 import { Dialog } from '../../components/dialog.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { ObjectLink } from '../../components/object-link.tsx';

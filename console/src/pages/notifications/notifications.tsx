@@ -1,8 +1,8 @@
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
 import { type Column, type Filter, List } from '../../components/list.tsx';
 import { PageBody } from '../../components/page.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { Ago, Status, Text } from '../../components/values.tsx';
 import { AllActions, ChosenActions, RowActions } from './notification-actions.tsx';
 import { NotificationDialog } from './notification-dialog.tsx';

@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useLatestEvents } from '../../api/live.ts';
 import { useRead } from '../../api/queries.ts';
-import { useIsRoot } from '../../app/session.tsx';
+import { useIsRoot } from '../../api/session.ts';
 import { Chart } from '../../components/chart.tsx';
 import { Empty, Loaded } from '../../components/loaded.tsx';
 import { Meter } from '../../components/meter.tsx';

@@ -1,5 +1,5 @@
 import type { DataOf } from '../../api/client.ts';
-import { useIsRoot } from '../../app/session.tsx';
+import { useIsRoot } from '../../api/session.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { useNotice } from '../../components/notices.tsx';

@@ -1,6 +1,6 @@
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { useIsRoot } from '../../app/session.tsx';
+import { useIsRoot } from '../../api/session.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { Loaded } from '../../components/loaded.tsx';

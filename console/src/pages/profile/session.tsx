@@ -1,6 +1,6 @@
 import { call } from '../../api/client.ts';
 import { queryClient } from '../../api/queries.ts';
-import { useSession } from '../../app/session.tsx';
+import { useSession } from '../../api/session.ts';
 import { useNotice } from '../../components/notices.tsx';
 import { Section } from '../../components/page.tsx';
 import { Ago, At, Facts } from '../../components/values.tsx';

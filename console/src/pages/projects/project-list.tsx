@@ -1,6 +1,6 @@
 import { Link, useNavigate } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
-import { useIsAdmin, useIsRoot } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot } from '../../api/session.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { type Column, List } from '../../components/list.tsx';

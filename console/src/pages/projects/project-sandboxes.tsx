@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
 import { useChange, useRead } from '../../api/queries.ts';
-import { useIsAdmin, useIsRoot } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot } from '../../api/session.ts';
 import { ConfirmedButton } from '../../components/confirm.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { type Column, type Filter, List } from '../../components/list.tsx';

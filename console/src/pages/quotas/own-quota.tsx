@@ -1,6 +1,6 @@
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { useIsRoot } from '../../app/session.tsx';
+import { useIsRoot } from '../../api/session.ts';
 import { Loaded } from '../../components/loaded.tsx';
 import { Section } from '../../components/page.tsx';
 import { QuotaMeters } from '../../components/quota-amounts.tsx';

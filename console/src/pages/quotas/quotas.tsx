@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import { useIsAdmin, useIsRoot } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot } from '../../api/session.ts';
 import { PageBody } from '../../components/page.tsx';
 import { type PagePart, PageParts } from '../../components/page-parts.tsx';
 import { Allocations } from './allocations.tsx';

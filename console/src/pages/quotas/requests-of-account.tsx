@@ -1,4 +1,4 @@
-import { useIsAdmin, useSession } from '../../app/session.tsx';
+import { useIsAdmin, useSession } from '../../api/session.ts';
 import { type Column, List } from '../../components/list.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';
 import { UserName } from '../../components/user-name.tsx';

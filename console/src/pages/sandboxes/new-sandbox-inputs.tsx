@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router';
 import { useId } from 'react';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { useSession } from '../../app/session.tsx';
+import { useSession } from '../../api/session.ts';
 import type { OwnInput } from '../../components/body-form.tsx';
 import { Text } from '../../components/values.tsx';
 import { formatCount, formatMegabytes } from '../../format/numbers.ts';

@@ -1,9 +1,9 @@
 import { useNavigate } from '@tanstack/react-router';
 import { useRead } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { useNotice } from '../../components/notices.tsx';
 import { PageBody, Section } from '../../components/page.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { formatBytes, formatCount } from '../../format/numbers.ts';
 import { visibleText } from '../../format/text.ts';
 import { formatDuration } from '../../format/time.ts';

@@ -1,10 +1,10 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 import { type ApiError, call, type DataOf } from '../../api/client.ts';
-import { usePageSearch } from '../../app/search.ts';
 import { Chart, type Series } from '../../components/chart.tsx';
 import { Empty, Loaded } from '../../components/loaded.tsx';
 import { Section } from '../../components/page.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { formatBytes, formatPercent } from '../../format/numbers.ts';
 import { formatDuration } from '../../format/time.ts';
 import type { Sandbox } from './sandbox-words.ts';

@@ -1,6 +1,6 @@
 import { Link, useNavigate } from '@tanstack/react-router';
 import { useChange, useRead } from '../../api/queries.ts';
-import { useIsAdmin, useIsRoot, useSession } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot, useSession } from '../../api/session.ts';
 import { ConfirmedButton } from '../../components/confirm.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { Loaded } from '../../components/loaded.tsx';

@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { useIsRoot } from '../../app/session.tsx';
+import { useIsRoot } from '../../api/session.ts';
 import { type Column, type Filter, List } from '../../components/list.tsx';
 import { useOwnerFilters } from '../../components/owner-filters.ts';
 import { PageBody } from '../../components/page.tsx';

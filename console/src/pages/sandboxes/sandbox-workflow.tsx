@@ -1,5 +1,5 @@
 import { useRead } from '../../api/queries.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { Loaded } from '../../components/loaded.tsx';
 import { Copyable, Facts } from '../../components/values.tsx';
 

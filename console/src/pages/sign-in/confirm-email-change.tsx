@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { usePageSearch } from '../../app/search.ts';
 import { BodyForm } from '../../components/body-form.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 
 /** The page behind the link that confirms a new e-mail. Opening it changes nothing. */
 export function Page() {

@@ -1,6 +1,6 @@
 import { useState } from 'react';
-import { usePageSearch } from '../../app/search.ts';
 import { BodyForm } from '../../components/body-form.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 
 /** The page behind the link to set a new password. */
 export function Page() {

@@ -1,7 +1,7 @@
 import { useNavigate } from '@tanstack/react-router';
 import { queryClient } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
-import { SignIn } from './sign-in-form.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
+import { SignIn } from '../../components/sign-in-form.tsx';
 
 /** `/sign-in`, also with the `error` of an identity provider. */
 export function Page() {

@@ -1,12 +1,12 @@
 import { Link } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { Dialog } from '../../components/dialog.tsx';
 import { type Column, type Filter, List } from '../../components/list.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';
 import { PageBody } from '../../components/page.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { Ago, Text } from '../../components/values.tsx';
 import { ImportJob, Progress } from './import-job.tsx';
 import { useReadAgainWhile } from './read-again.ts';

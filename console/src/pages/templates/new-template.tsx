@@ -1,10 +1,10 @@
 import { Link, useNavigate } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
-import { usePageSearch } from '../../app/search.ts';
-import { useIsAdmin, useIsRoot } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot } from '../../api/session.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { useNotice } from '../../components/notices.tsx';
 import { PageBody, Section } from '../../components/page.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { defaultFields, help, inputs, labels, registryLogin } from './template-fields.tsx';
 import { TemplateOfTemplate } from './template-of-template.tsx';
 

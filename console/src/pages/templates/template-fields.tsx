@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import type { OwnInput } from '../../components/body-form.tsx';
 import { PortsInput } from '../../components/ports-input.tsx';
 import { ReadyCommandInput } from '../../components/ready-command-input.tsx';

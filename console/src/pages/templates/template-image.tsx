@@ -1,4 +1,4 @@
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { useNotice } from '../../components/notices.tsx';

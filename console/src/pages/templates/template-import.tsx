@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { useRead } from '../../api/queries.ts';
-import { useSession } from '../../app/session.tsx';
+import { useSession } from '../../api/session.ts';
 import { Empty, Loaded } from '../../components/loaded.tsx';
 import { Section } from '../../components/page.tsx';
 import { ImportJob, ImportProgress, StartImport } from './import-job.tsx';

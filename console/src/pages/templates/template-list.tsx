@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { type Column, type Filter, List } from '../../components/list.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';
 import { PageBody } from '../../components/page.tsx';

@@ -1,9 +1,9 @@
 import { useId } from 'react';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { Loaded } from '../../components/loaded.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { visibleText } from '../../format/text.ts';
 import { defaultFields, help, inputs, labels } from './template-fields.tsx';
 import { ownerOf } from './template-values.ts';

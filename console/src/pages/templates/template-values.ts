@@ -1,5 +1,5 @@
 import type { DataOf } from '../../api/client.ts';
-import { useSession } from '../../app/session.tsx';
+import { useSession } from '../../api/session.ts';
 
 export type Template = DataOf<'getTemplate'>;
 type Item = DataOf<'listTemplates'>['templates'][number];

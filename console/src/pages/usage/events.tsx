@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
-import { useIsAdmin, useIsRoot } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot } from '../../api/session.ts';
 import { type Column, type Filter, Filters, List } from '../../components/list.tsx';
 import { Loading } from '../../components/loaded.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';

@@ -1,8 +1,8 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
 import { useRead } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
-import { useIsAdmin, useIsRoot } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot } from '../../api/session.ts';
+import { usePageSearch } from '../../components/page-search.ts';
 import { Text } from '../../components/values.tsx';
 
 /** Something by which usage can be grouped. */

@@ -1,6 +1,6 @@
-import { usePageSearch } from '../../app/search.ts';
 import { Chart } from '../../components/chart.tsx';
 import { Filters } from '../../components/list.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { charts, formatMeasure, measures, type Totals } from './measures.ts';
 
 /** A chart of one kind of usage by day or by group. The person chooses the kind. */

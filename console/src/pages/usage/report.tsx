@@ -1,8 +1,8 @@
-import { usePageSearch } from '../../app/search.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { Filters } from '../../components/list.tsx';
 import { Empty, Loading } from '../../components/loaded.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';
+import { usePageSearch } from '../../components/page-search.ts';
 import { useSpan } from '../../components/span.ts';
 import { DayReport } from './day-report.tsx';
 import { GroupReport } from './group-report.tsx';

@@ -1,7 +1,7 @@
 import { Link } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { type Column, Filters, List } from '../../components/list.tsx';
 import { Loading } from '../../components/loaded.tsx';
 import { accountFilter } from '../../components/owner-filters.ts';

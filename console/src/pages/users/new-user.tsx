@@ -1,7 +1,7 @@
 import { useNavigate } from '@tanstack/react-router';
 import { useState } from 'react';
 import type { DataOf } from '../../api/client.ts';
-import { useIsAdmin } from '../../app/session.tsx';
+import { useIsAdmin } from '../../api/session.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { Dialog } from '../../components/dialog.tsx';
 import { useNotice } from '../../components/notices.tsx';

@@ -1,7 +1,7 @@
 import { useNavigate } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
 import { useChange } from '../../api/queries.ts';
-import { useIsAdmin, useSession } from '../../app/session.tsx';
+import { useIsAdmin, useSession } from '../../api/session.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { ConfirmedButton } from '../../components/confirm.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';

@@ -1,9 +1,9 @@
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
 import { type Filter, Filters } from '../../components/list.tsx';
 import { Empty, Loaded } from '../../components/loaded.tsx';
 import { Section } from '../../components/page.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { Ago, Status, Text } from '../../components/values.tsx';
 import { formatCount } from '../../format/numbers.ts';
 import { DeliveryDialog } from './delivery.tsx';

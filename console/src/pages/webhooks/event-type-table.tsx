@@ -1,5 +1,5 @@
 import { useRead } from '../../api/queries.ts';
-import { useIsRoot } from '../../app/session.tsx';
+import { useIsRoot } from '../../api/session.ts';
 import { Explained } from '../../components/body-form.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 

@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { useIsRoot } from '../../app/session.tsx';
+import { useIsRoot } from '../../api/session.ts';
 import { Explained, type OwnInput } from '../../components/body-form.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 

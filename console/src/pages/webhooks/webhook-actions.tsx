@@ -1,11 +1,11 @@
 import { useNavigate } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
 import { useChange } from '../../api/queries.ts';
-import { usePageSearch } from '../../app/search.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { ConfirmedButton } from '../../components/confirm.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { useNotice } from '../../components/notices.tsx';
+import { usePageSearch } from '../../components/page-search.ts';
 import { visibleText } from '../../format/text.ts';
 import { RollKeys } from './roll-keys.tsx';
 import { changes, help, inputs, labels, useMainFields } from './webhook-fields.tsx';

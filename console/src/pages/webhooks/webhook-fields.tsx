@@ -1,4 +1,4 @@
-import { useIsRoot } from '../../app/session.tsx';
+import { useIsRoot } from '../../api/session.ts';
 import type { OwnInput } from '../../components/body-form.tsx';
 import { EventTypesInput } from './event-types-input.tsx';
 import { SecretInput } from './secret.tsx';

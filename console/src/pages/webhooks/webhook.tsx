@@ -1,7 +1,7 @@
 import { useParams } from '@tanstack/react-router';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
-import { useIsAdmin, useIsRoot } from '../../app/session.tsx';
+import { useIsAdmin, useIsRoot } from '../../api/session.ts';
 import { Figure } from '../../components/figure.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 import { PageBody, Section } from '../../components/page.tsx';

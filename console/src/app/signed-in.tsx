@@ -1,25 +1,10 @@
-import { createContext, type ReactNode, useContext } from 'react';
-import { ApiError, type DataOf } from '../api/client.ts';
+import type { ReactNode } from 'react';
+import { ApiError } from '../api/client.ts';
 import { queryClient, useRead } from '../api/queries.ts';
+import { CurrentSession } from '../api/session.ts';
 import { Loading } from '../components/loaded.tsx';
 import { Problem } from '../components/problem.tsx';
-import { SignIn } from '../pages/sign-in/sign-in-form.tsx';
-
-export type Session = DataOf<'getSession'>;
-
-const CurrentSession = createContext<Session | null>(null);
-
-/** The person who is signed in. */
-export function useSession(): Session {
-  const session = useContext(CurrentSession);
-  if (!session) throw new Error('only for pages of people who are signed in');
-  return session;
-}
-
-/** Operators work across accounts. */
-export const useIsAdmin = () => useSession().role === 'admin';
-/** Root users see and change what belongs to their account. */
-export const useIsRoot = () => useSession().is_root_user;
+import { SignIn } from '../components/sign-in-form.tsx';
 
 /** Shows its children to a person who is signed in, and the sign-in to others at the same address. */
 export function SignedIn(props: { children: ReactNode }) {

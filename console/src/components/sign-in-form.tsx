@@ -1,9 +1,9 @@
 import { type FormEvent, useState } from 'react';
-import { type ApiError, apiUrl, call } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
-import type { Session } from '../../app/session.tsx';
-import { Dialog } from '../../components/dialog.tsx';
-import { Problem } from '../../components/problem.tsx';
+import { type ApiError, apiUrl, call } from '../api/client.ts';
+import { useRead } from '../api/queries.ts';
+import type { Session } from '../api/session.ts';
+import { Dialog } from './dialog.tsx';
+import { Problem } from './problem.tsx';
 
 /**
  * The sign-in of a page that needs one.
