@@ -5,6 +5,7 @@ import { useLiveEvents, useLiveState } from '../api/live.ts';
 import { queryClient, useRead } from '../api/queries.ts';
 import { useSession } from '../api/session.ts';
 import { Dialog } from '../components/dialog.tsx';
+import { pageOf } from '../components/object-link.tsx';
 import { Text } from '../components/values.tsx';
 import { formatCount } from '../format/numbers.ts';
 import { useKeyboard } from './keyboard.ts';
@@ -84,23 +85,13 @@ function Navigation(props: { isOpen: boolean }) {
   );
 }
 
-/** Where an id is shown, by its prefix. */
-const pageOfId: Readonly<Record<string, string>> = {
-  sbx: '/sandboxes',
-  tpl: '/templates',
-  prj: '/projects',
-  usr: '/users',
-  whk: '/webhooks',
-  inv: '/billing/invoices',
-};
-
 function SearchField(props: { inputRef: React.RefObject<HTMLInputElement | null> }) {
   const navigate = useNavigate();
   const submit = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault();
     const text = String(new FormData(event.currentTarget).get('text')).trim();
-    const page = pageOfId[/^([a-z]{3})-[a-z0-9]+$/.exec(text)?.[1] ?? ''];
-    if (page) void navigate({ to: `${page}/${text}` as '/' });
+    const page = pageOf(text);
+    if (page) void navigate({ to: page as '/' });
     else void navigate({ to: '/sandboxes', search: text === '' ? {} : { search: text } });
     props.inputRef.current?.blur();
   };

@@ -10,9 +10,14 @@ const pages: Readonly<Record<string, string>> = {
   inv: '/billing/invoices',
 };
 
+/** The address of the page of an object. Null: such objects have none. */
+export function pageOf(id: string): string | null {
+  const page = pages[/^([a-z]{3})-[a-z0-9]+$/.exec(id)?.[1] ?? ''];
+  return page ? `${page}/${id}` : null;
+}
+
 /** The id of an object, as a link if it has a page. The object may be gone. */
 export function ObjectLink({ id }: { id: string }) {
-  const page = pages[/^([a-z]{3})-[a-z0-9]+$/.exec(id)?.[1] ?? ''];
-  if (!page) return <code>{id}</code>;
-  return <Link to={`${page}/${id}` as '/'}>{id}</Link>;
+  const page = pageOf(id);
+  return page === null ? <code>{id}</code> : <Link to={page as '/'}>{id}</Link>;
 }

@@ -1,5 +1,5 @@
 import type { ChangeEvent } from 'react';
-import type { OwnInput } from './body-form.tsx';
+import type { OwnInput } from './body-inputs.tsx';
 
 interface PortRow {
   port?: number | undefined;

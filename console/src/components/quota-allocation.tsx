@@ -1,7 +1,8 @@
 import type { DataOf } from '../api/client.ts';
 import { useChange, useRead } from '../api/queries.ts';
 import { visibleText } from '../format/text.ts';
-import { BodyForm, type OwnInput } from './body-form.tsx';
+import { BodyForm } from './body-form.tsx';
+import type { OwnInput } from './body-inputs.tsx';
 import { ConfirmedButton } from './confirm.tsx';
 import { DialogButton } from './dialog-button.tsx';
 import { useNotice } from './notices.tsx';

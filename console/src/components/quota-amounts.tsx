@@ -1,7 +1,7 @@
 import { useState } from 'react';
 import type { DataOf } from '../api/client.ts';
 import { formatNumber } from '../format/numbers.ts';
-import type { OwnInput } from './body-form.tsx';
+import type { OwnInput } from './body-inputs.tsx';
 import { Meter } from './meter.tsx';
 
 const hour = 3600;

@@ -1,5 +1,5 @@
 import type { ReactNode } from 'react';
-import type { OwnInput } from './body-form.tsx';
+import type { OwnInput } from './body-inputs.tsx';
 
 type Ready = Readonly<Record<string, unknown>>;
 

@@ -1,6 +1,7 @@
 import type { DataOf } from '../../api/client.ts';
 import { useChange } from '../../api/queries.ts';
-import { BodyForm, type OwnInput } from '../../components/body-form.tsx';
+import { BodyForm } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { useNotice } from '../../components/notices.tsx';
 import { Section } from '../../components/page.tsx';

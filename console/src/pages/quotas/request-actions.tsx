@@ -1,5 +1,6 @@
 import { useChange } from '../../api/queries.ts';
-import { BodyForm, type OwnInput } from '../../components/body-form.tsx';
+import { BodyForm } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { ConfirmedButton } from '../../components/confirm.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { useNotice } from '../../components/notices.tsx';

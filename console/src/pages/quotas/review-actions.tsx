@@ -1,5 +1,6 @@
 import type { ReactNode } from 'react';
-import { BodyForm, type OwnInput } from '../../components/body-form.tsx';
+import { BodyForm } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { useNotice } from '../../components/notices.tsx';
 import { QuotaLimits } from '../../components/quota-amounts.tsx';

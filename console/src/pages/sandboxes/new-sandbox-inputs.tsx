@@ -3,7 +3,7 @@ import { useId } from 'react';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { useSession } from '../../api/session.ts';
-import type { OwnInput } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { Text } from '../../components/values.tsx';
 import { formatCount, formatMegabytes } from '../../format/numbers.ts';
 import { visibleText } from '../../format/text.ts';

@@ -1,7 +1,8 @@
 import { type ReactNode, useEffect, useState } from 'react';
 import type { DataOf } from '../../api/client.ts';
 import { useChange, useRead } from '../../api/queries.ts';
-import { BodyForm, type OwnInput } from '../../components/body-form.tsx';
+import { BodyForm } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { Empty } from '../../components/loaded.tsx';
 import { useNotice } from '../../components/notices.tsx';
 import { Section } from '../../components/page.tsx';

@@ -1,4 +1,4 @@
-import type { OwnInput } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { formatDuration } from '../../format/time.ts';
 
 /** Seconds as a number, and below them what they are in larger units. */

@@ -1,7 +1,8 @@
 import { lazy, Suspense } from 'react';
 import { operationUrl } from '../../api/client.ts';
 import { useChange } from '../../api/queries.ts';
-import { BodyForm, type OwnInput } from '../../components/body-form.tsx';
+import { BodyForm } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { ConfirmedButton } from '../../components/confirm.tsx';
 import { DialogButton } from '../../components/dialog-button.tsx';
 import { Empty, Loading } from '../../components/loaded.tsx';

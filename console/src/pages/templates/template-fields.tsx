@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router';
 import { useIsAdmin } from '../../api/session.ts';
-import type { OwnInput } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { PortsInput } from '../../components/ports-input.tsx';
 import { ReadyCommandInput } from '../../components/ready-command-input.tsx';
 import { visibilities } from './template-values.ts';

@@ -1,6 +1,6 @@
 import { useRead } from '../../api/queries.ts';
 import { useIsRoot } from '../../api/session.ts';
-import { Explained } from '../../components/body-form.tsx';
+import { Explained } from '../../components/body-inputs.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 
 /** What each type of event means, with an example of what is sent. */

@@ -2,7 +2,7 @@ import { useState } from 'react';
 import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { useIsRoot } from '../../api/session.ts';
-import { Explained, type OwnInput } from '../../components/body-form.tsx';
+import { Explained, type OwnInput } from '../../components/body-inputs.tsx';
 import { Loaded } from '../../components/loaded.tsx';
 
 type EventType = DataOf<'listEventTypes'>['event_types'][number];

@@ -1,5 +1,5 @@
 import { useState } from 'react';
-import type { OwnInput } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { SecretDialog } from '../../components/secret-dialog.tsx';
 import { Copyable } from '../../components/values.tsx';
 

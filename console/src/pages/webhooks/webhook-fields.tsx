@@ -1,5 +1,5 @@
 import { useIsRoot } from '../../api/session.ts';
-import type { OwnInput } from '../../components/body-form.tsx';
+import type { OwnInput } from '../../components/body-inputs.tsx';
 import { EventTypesInput } from './event-types-input.tsx';
 import { SecretInput } from './secret.tsx';
 
