@@ -62,6 +62,13 @@ export class ConsoleTab {
     });
   }
 
+  /** Opens a page and waits until everything on it is loaded. @param path below the console's address */
+  async open(path: string): Promise<void> {
+    await this.page.goto(path);
+    await this.page.getByRole('heading', { level: 1 }).waitFor();
+    await this.page.locator('.loading').first().waitFor({ state: 'detached' });
+  }
+
   async signIn({ email, password }: Pick<Person, 'email' | 'password'>): Promise<void> {
     await this.page.getByLabel('E-mail').fill(email);
     await this.page.getByLabel('Password').fill(password);

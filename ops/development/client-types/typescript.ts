@@ -53,7 +53,8 @@ function render(shape: Shape, indent: string): string {
       return shape.values.map(literal).join(' | ');
     case 'array': {
       const of = render(shape.of, indent);
-      return / \| /.test(of) && !of.startsWith('{') ? `(${of})[]` : `${of}[]`;
+      const isUnion = shape.of.kind === 'union' || (shape.of.kind === 'literals' && shape.of.values.length > 1);
+      return isUnion ? `(${of})[]` : `${of}[]`;
     }
     case 'map':
       return `Record<string, ${render(shape.of, indent)}>`;
