@@ -2389,7 +2389,7 @@ export interface RestartSandboxBody {
     /** Disables all active mounts; they keep their slots */
     disable_all?: boolean | null;
     /** Changes by mount point: a mount to add or replace, or `delete: true`, or `disable: true` */
-    mounts?: {
+    mounts?: ({
       /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
       uri: string;
       /** A region or an endpoint is required */
@@ -2412,7 +2412,7 @@ export interface RestartSandboxBody {
       /** Absolute path in the sandbox; a missing folder is created */
       mount_point: string;
       disable: true;
-    }[] | null;
+    })[] | null;
   } | null;
 }
 
@@ -2428,7 +2428,7 @@ export interface ResumeSandboxBody {
     /** Disables all active mounts; they keep their slots */
     disable_all?: boolean | null;
     /** Changes by mount point: a mount to add or replace, or `delete: true`, or `disable: true` */
-    mounts?: {
+    mounts?: ({
       /** `s3://<bucket>/<path>` or `oss://<bucket>/<path>` */
       uri: string;
       /** A region or an endpoint is required */
@@ -2451,7 +2451,7 @@ export interface ResumeSandboxBody {
       /** Absolute path in the sandbox; a missing folder is created */
       mount_point: string;
       disable: true;
-    }[] | null;
+    })[] | null;
   } | null;
 }
 
