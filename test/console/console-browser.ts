@@ -73,7 +73,7 @@ export class ConsoleTab {
     await this.page.getByLabel('E-mail').fill(email);
     await this.page.getByLabel('Password').fill(password);
     await this.page.getByRole('button', { name: 'Sign in', exact: true }).click();
-    await this.page.getByRole('navigation', { name: 'Pages' }).waitFor({ state: 'attached' });
+    await this.page.locator('.frame').waitFor();
   }
 
   /** Violations of the rules of axe-core that keep somebody from using the page. */

@@ -76,7 +76,7 @@ test.each([
   for (const path of [...ofEverybody, ...ofRoots, ...ofAdmins]) {
     await tab.open(path);
     const overflow = await tab.page.evaluate<number>(
-      `document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth`,
+      'document.documentElement.scrollWidth - document.documentElement.clientWidth',
     );
     expect([path, overflow]).toEqual([path, 0]);
     expect([path, await tab.accessibilityViolations()]).toEqual([path, []]);

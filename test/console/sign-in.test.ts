@@ -59,7 +59,9 @@ test('signing out in one tab ends the session of the other', async () => {
   await first.page.getByRole('button', { name: 'Sign out' }).click();
   await first.page.getByRole('heading', { name: 'Sign in' }).waitFor();
   await second.getByRole('link', { name: 'API keys' }).click();
-  await second.getByRole('dialog', { name: 'Your session has ended' }).waitFor();
+  const dialog = second.getByRole('dialog', { name: 'Your session has ended' });
+  await dialog.waitFor();
+  expect(await dialog.getByLabel('E-mail').inputValue()).toBe(root.email);
   await first.close();
 });
 

@@ -20,12 +20,8 @@ export function Frame() {
   const [menuIsOpen, setMenuOpen] = useState(false);
   const path = useRouterState({ select: (state) => state.location.pathname });
   useKeyboard({ focusSearch: () => search.current?.focus(), openHelp: () => setHelpOpen(true) });
-  const main = useRef<HTMLElement>(null);
-  // biome-ignore lint/correctness/useExhaustiveDependencies: each page is read from its beginning
-  useEffect(() => {
-    setMenuOpen(false);
-    main.current?.scrollTo(0, 0);
-  }, [path]);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: a chosen page closes the menu
+  useEffect(() => setMenuOpen(false), [path]);
   return (
     <div className="frame">
       <a className="skip" href="#main">
@@ -51,7 +47,7 @@ export function Frame() {
         <Person onHelp={() => setHelpOpen(true)} />
       </header>
       <Navigation isOpen={menuIsOpen} />
-      <main id="main" ref={main} tabIndex={-1}>
+      <main id="main" tabIndex={-1}>
         <Outlet />
       </main>
       {helpIsOpen && <Help onClose={() => setHelpOpen(false)} />}

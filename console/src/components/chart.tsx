@@ -93,7 +93,7 @@ function optionOf(props: ChartProps, element: HTMLElement): object {
     yAxis: {
       type: 'value',
       min: 0,
-      ...(props.max !== undefined && { max: props.max }),
+      ...(props.max !== undefined && { max: props.max, interval: props.max / 4 }),
       axisLabel: { ...text, formatter: props.format },
       splitLine: line,
     },

@@ -2,7 +2,7 @@ import { useNavigate } from '@tanstack/react-router';
 import { useRead } from '../../api/queries.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import { useNotice } from '../../components/notices.tsx';
-import { PageBody, Section } from '../../components/page.tsx';
+import { PageBody } from '../../components/page.tsx';
 import { usePageSearch } from '../../components/page-search.ts';
 import { formatBytes, formatCount } from '../../format/numbers.ts';
 import { visibleText } from '../../format/text.ts';
@@ -94,7 +94,7 @@ export function Page() {
   const regions = useRead('listPlatformRegions').data?.platform_regions ?? [];
   return (
     <PageBody title="New sandbox" above={{ to: '/sandboxes', label: 'Sandboxes' }}>
-      <Section title="New sandbox">
+      <div className="section">
         <BodyForm
           operation="createSandbox"
           sections={regions.length > 1 ? [...sections, regionSection] : sections}
@@ -111,7 +111,7 @@ export function Page() {
             void navigate({ to: '/sandboxes/$sandboxId', params: { sandboxId } });
           }}
         />
-      </Section>
+      </div>
     </PageBody>
   );
 }

@@ -36,7 +36,9 @@ export function Overview({ sandbox }: { sandbox: Sandbox }) {
 /** What it does now and why. The status itself stands beside its name. */
 function State({ sandbox }: { sandbox: Sandbox }) {
   const { status, reason, failure, sandbox_id } = sandbox;
-  const text = [describeStatus(sandbox), describeReason(reason)].filter((each) => each !== null).join(' ');
+  const text = [describeStatus(sandbox), reason === 'user_requested' ? null : describeReason(reason)]
+    .filter((each) => each !== null)
+    .join(' ');
   return (
     <div className={status === 'failed' ? 'problem' : 'note'} role="status">
       <p>{text}</p>
