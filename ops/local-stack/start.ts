@@ -28,9 +28,16 @@ function quoted(file: string): string {
   return /^[\w./-]+$/.test(file) ? file : `'${file.replaceAll("'", "'\\''")}'`;
 }
 
+/** The first user has no password. */
+function firstSignIn(email: string): string {
+  return `npm run admin -- reset-password --email ${email}  makes the link to set the first password`;
+}
+
 async function announce({ env, settings, newApiKey }: StartedPlatform): Promise<void> {
   const advice = await namesAdvice(settings.PLATFORM_BASE_DOMAIN);
   const rows = [
+    ['Console', `${env.PLATFORM_URL}/console/`],
+    ...(newApiKey ? [['', firstSignIn(settings.PLATFORM_ROOT_EMAIL)]] : []),
     ['API', env.PLATFORM_URL],
     ['API docs', `${env.PLATFORM_URL}/docs`],
     ['Gateway', `${env.PLATFORM_GATEWAY}  (sandboxes are *.${settings.PLATFORM_BASE_DOMAIN})`],
