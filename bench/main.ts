@@ -1,6 +1,6 @@
 /**
  * `npm run bench [-- lifecycle agent gateway last-hop floods exec metrics bodies accounts usage create density imports
- * workflows libraries webhooks templates billing e2b cluster peers]`: measures the speed, and the floors of the same
+ * workflows libraries webhooks templates billing e2b cluster console peers]`: measures the speed, and the floors of the same
  * machine in the same run.
  */
 const benches: Record<string, () => Promise<unknown>> = {
@@ -24,6 +24,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   billing: () => import('./billing/run.ts'),
   e2b: () => import('./e2b/run.ts'),
   cluster: () => import('./cluster/run.ts'),
+  console: () => import('./console/run.ts'),
   peers: () => import('./peers/run.ts'),
 };
 /** Run only if it is named: it needs Docker, which nothing else here needs. */

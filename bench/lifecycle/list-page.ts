@@ -3,14 +3,8 @@ import type { SandboxId } from '../../domain/ids.ts';
 import type { PlatformClient } from '../../ops/development/client/platform-client.ts';
 import { inTurn, timed } from '../statistics.ts';
 
-/** Fills the account with ended sandboxes, copies of an existing one, and reads pages of 50 of them. */
-export async function measureListPage(
-  platform: PlatformClient,
-  databaseUrl: string,
-  sandboxId: SandboxId,
-  sandboxes: number,
-  times: number,
-): Promise<number[]> {
+/** Fills the account with ended sandboxes, copies of an existing one. */
+export async function addEndedSandboxes(databaseUrl: string, sandboxId: SandboxId, sandboxes: number): Promise<void> {
   const client = new Client({ connectionString: databaseUrl });
   await client.connect();
   try {
@@ -24,16 +18,27 @@ export async function measureListPage(
       [sandboxId, sandboxes],
     );
     await client.query('analyze sandboxes');
-    const page = async (index: number) => {
-      const { body } = await platform.request<{ sandboxes: unknown[]; pagination: { total: number } }>(
-        'GET',
-        `/v1/sandboxes?limit=50&page=${(index % 10) + 1}`,
-      );
-      if (body.data.sandboxes.length !== 50) throw new Error(`a page of ${body.data.sandboxes.length}`);
-    };
-    await inTurn(20, (index) => timed(() => page(index)));
-    return await inTurn(times, (index) => timed(() => page(index)));
   } finally {
     await client.end();
   }
+}
+
+/** Reads pages of 50 sandboxes of an account that has many. */
+export async function measureListPage(
+  platform: PlatformClient,
+  databaseUrl: string,
+  sandboxId: SandboxId,
+  sandboxes: number,
+  times: number,
+): Promise<number[]> {
+  await addEndedSandboxes(databaseUrl, sandboxId, sandboxes);
+  const page = async (index: number) => {
+    const { body } = await platform.request<{ sandboxes: unknown[]; pagination: { total: number } }>(
+      'GET',
+      `/v1/sandboxes?limit=50&page=${(index % 10) + 1}`,
+    );
+    if (body.data.sandboxes.length !== 50) throw new Error(`a page of ${body.data.sandboxes.length}`);
+  };
+  await inTurn(20, (index) => timed(() => page(index)));
+  return await inTurn(times, (index) => timed(() => page(index)));
 }
