@@ -37,7 +37,7 @@ export function Frame() {
         >
           Menu
         </button>
-        <Link to="/" className="brand">
+        <Link to="/" className="brand" aria-label="Sandbox platform: overview">
           <img src="icon.svg" alt="" width="24" height="24" />
           <span>Sandbox platform</span>
         </Link>
