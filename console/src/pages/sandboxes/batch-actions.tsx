@@ -5,6 +5,7 @@ import { ConfirmedButton } from '../../components/confirm.tsx';
 import { useNotice } from '../../components/notices.tsx';
 import { Problem } from '../../components/problem.tsx';
 import { formatCount } from '../../format/numbers.ts';
+import { followDeletion } from './use-sandbox.ts';
 
 type BatchOperation =
   | 'batchPauseSandboxes'
@@ -22,6 +23,7 @@ export function BatchActions(props: { chosen: readonly string[]; done: () => voi
     setFailure(null);
     const body = { sandbox_ids: [...props.chosen], ...(force && { force }) };
     const { results } = await call(operation, { body });
+    if (operation === 'batchDeleteSandboxes') followDeletion();
     await queryClient.invalidateQueries({ queryKey: ['listSandboxes'] });
     const refused = results.filter(({ status }) => status === 'failed');
     if (refused.length > 0) throw refusalOf(refused);

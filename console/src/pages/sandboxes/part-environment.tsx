@@ -105,10 +105,15 @@ function ObjectStorage({ sandbox }: { sandbox: Sandbox }) {
         </div>
       )}
       <p className="soft">
-        {isDirect
-          ? `The image's own s3fs mounts them${path === '' ? '' : `: ${visibleText(path)}`}. `
-          : 'The host mounts them. '}
-        The platform does not store their keys. Mounts change when the sandbox is resumed or restarted.
+        {mounts.length > 0 && (
+          <>
+            {isDirect
+              ? `The image's own s3fs mounts them${path === '' ? '' : `: ${visibleText(path)}`}. `
+              : 'The host mounts them. '}
+            The platform does not store their keys.{' '}
+          </>
+        )}
+        Mounts change when the sandbox is resumed or restarted.
       </p>
     </Section>
   );

@@ -100,7 +100,7 @@ function Address({ sandbox, port: { port, protocol, is_protected, host_port } }:
   }
   if (is_protected) return <Protected sandbox={sandbox} port={port} />;
   return (
-    <>
+    <div>
       {(['https:', 'http:'] as const).map((scheme) => (
         <span key={scheme}>
           <a href={portUrl(sandbox, port, scheme)} target="_blank" rel="noreferrer">
@@ -109,7 +109,7 @@ function Address({ sandbox, port: { port, protocol, is_protected, host_port } }:
           </a>{' '}
         </span>
       ))}
-    </>
+    </div>
   );
 }
 
@@ -118,7 +118,7 @@ const linkSeconds = 3600;
 function Protected({ sandbox, port }: { sandbox: Sandbox; port: number }) {
   const [link, setLink] = useState<string | null>(null);
   return (
-    <>
+    <div>
       <p>
         Send the token in <code>X-Access-Token</code> to <code>{`${port}-${sandbox.sandbox_domain}`}</code>
       </p>
@@ -132,7 +132,7 @@ function Protected({ sandbox, port }: { sandbox: Sandbox; port: number }) {
         </button>
       )}
       {link !== null && <Copyable text={link} label="Link" isSecret />}
-    </>
+    </div>
   );
 }
 

@@ -9,15 +9,20 @@ export interface OutputPart {
   text: string;
 }
 
+/** More makes each new piece of output slow to lay out. */
 const keptCharacters = 1024 * 1024;
+const keptLines = 10_000;
 /** A command that writes to both in turn makes many small parts. */
 const keptParts = 4000;
-const partCharacters = 8 * 1024;
+const partCharacters = 2 * 1024;
 
-/** The newest output of a command, at most about 1 MiB. A part that has grown is a new object. */
+const linesOf = (text: string) => text.split('\n').length - 1;
+
+/** The newest output of a command, as much of it as a page can show well. A part that has grown is a new object. */
 export class BoundedOutput {
   #parts: readonly OutputPart[] = [];
   #characters = 0;
+  #lines = 0;
   #nextId = 0;
   isCut = false;
 
@@ -26,19 +31,32 @@ export class BoundedOutput {
   }
 
   add(from: OutputName, text: string): void {
-    if (text === '') return;
     const parts = [...this.#parts];
-    const last = parts.at(-1);
-    if (last?.from === from && last.text.length < partCharacters)
-      parts.splice(-1, 1, { ...last, text: last.text + text });
-    else parts.push({ id: this.#nextId++, from, text });
+    for (let at = 0; at < text.length; ) {
+      const last = parts.at(-1);
+      const room = last?.from === from ? partCharacters - last.text.length : 0;
+      const piece = wholeCharacters(text, at, at + (room > 0 ? room : partCharacters));
+      if (last && room > 0) parts.splice(-1, 1, { ...last, text: last.text + piece });
+      else parts.push({ id: this.#nextId++, from, text: piece });
+      at += piece.length;
+    }
     this.#characters += text.length;
-    while (this.#characters > keptCharacters || parts.length > keptParts) {
-      this.#characters -= parts.shift()!.text.length;
+    this.#lines += linesOf(text);
+    let surplus = 0;
+    while (this.#characters > keptCharacters || this.#lines > keptLines || parts.length - surplus > keptParts) {
+      const removed = parts[surplus++]!.text;
+      this.#characters -= removed.length;
+      this.#lines -= linesOf(removed);
       this.isCut = true;
     }
-    this.#parts = parts;
+    this.#parts = parts.slice(surplus);
   }
+}
+
+/** The text between two places. Both halves of a character outside the basic plane stay together. */
+function wholeCharacters(text: string, start: number, end: number): string {
+  const isHalf = /[\ud800-\udbff]/.test(text[end - 1] ?? '');
+  return text.slice(start, isHalf ? end + 1 : end);
 }
 
 /** Colours and movements of a terminal's cursor. */

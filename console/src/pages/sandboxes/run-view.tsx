@@ -34,7 +34,7 @@ export function RunOutput({ run }: { run: RunView }) {
           </select>
         </label>
       </div>
-      {run.isCut && <p className="soft">Not all output is shown: the last 1 MiB is kept.</p>}
+      {run.isCut && <p className="soft">Not all output is shown: only the newest is kept.</p>}
       {/* biome-ignore lint/a11y/noNoninteractiveTabindex: the keyboard scrolls it */}
       <pre className="terminal-output" ref={box} tabIndex={0} role="log" aria-live="off" aria-label="Output">
         {shown.map((part) => (

@@ -9,7 +9,7 @@ import { visibleText } from '../../format/text.ts';
 import { ChooseForm } from '../projects/choose-form.tsx';
 import { hasMounts, MountsDialog } from './mounts-dialog.tsx';
 import { isOver, type Sandbox } from './sandbox-words.ts';
-import { sandboxReads, useMove, useSettledStatus } from './use-sandbox.ts';
+import { followDeletion, sandboxReads, useMove, useSettledStatus } from './use-sandbox.ts';
 
 /** What can be done with a sandbox as a whole, as far as its status allows it. */
 export function SandboxActions({ sandbox }: { sandbox: Sandbox }) {
@@ -124,6 +124,7 @@ function Delete({ sandbox }: { sandbox: Sandbox }) {
       what="It ends if it has not, and its disk, its data and its record are removed."
       run={() => remove.mutateAsync({ path: { sandbox_id: sandbox.sandbox_id } })}
       onDone={() => {
+        followDeletion();
         notify(`${visibleText(sandbox.name)} is being deleted`);
         void navigate({ to: '/sandboxes' });
       }}

@@ -14,6 +14,9 @@ export interface RunView {
   connection: 'connecting' | 'open' | 'lost';
 }
 
+/** Output comes faster than a page can show it. */
+const gatherMs = 100;
+
 const nothing: RunView = { parts: [], isCut: false, end: null, connection: 'connecting' };
 
 /** Follows the output of a command. @param streamPath with the token of this run. Null: none */
@@ -33,14 +36,13 @@ function followRun(streamPath: string, show: (view: RunView) => void): () => voi
   const texts = { stdout: new OutputText(), stderr: new OutputText() };
   let end: RunEnd | null = null;
   let connection: RunView['connection'] = 'connecting';
-  let frame = 0;
+  let timer: number | undefined;
   let lastNumber = 0;
-  // Output comes faster than a screen shows it.
   const change = () => {
-    frame ||= requestAnimationFrame(() => {
-      frame = 0;
+    timer ??= window.setTimeout(() => {
+      timer = undefined;
       show({ parts: output.parts, isCut: output.isCut, end, connection });
-    });
+    }, gatherMs);
   };
   // The events are numbered. Missing numbers are of output that was no longer kept.
   const count = ({ lastEventId }: MessageEvent<string>) => {
@@ -87,7 +89,7 @@ function followRun(streamPath: string, show: (view: RunView) => void): () => voi
   });
   return () => {
     source.close();
-    cancelAnimationFrame(frame);
+    window.clearTimeout(timer);
   };
 }
 

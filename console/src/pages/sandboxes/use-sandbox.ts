@@ -1,7 +1,7 @@
 import { type UseQueryResult, useIsMutating, useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useRef } from 'react';
 import { type ApiError, type BodyOf, call, type DataOf, type InputOf, type OperationId } from '../../api/client.ts';
-import { queryKey } from '../../api/queries.ts';
+import { queryClient, queryKey } from '../../api/queries.ts';
 import { isChanging, type Sandbox, type SandboxStatus } from './sandbox-words.ts';
 
 /** No event tells of the steps within a start or an end. */
@@ -24,6 +24,17 @@ export function useSandbox(sandboxId: string): UseQueryResult<Sandbox, ApiError>
 
 /** Operations whose replies a change of a sandbox makes old. */
 export const sandboxReads: readonly OperationId[] = ['getSandbox', 'listSandboxes', 'listSandboxEvents'];
+
+/** No event tells when the record of a deleted sandbox is removed, so lists are read again for a while. */
+export function followDeletion(): void {
+  for (const afterMs of [500, 2000, 10_000]) {
+    window.setTimeout(() => {
+      for (const each of ['listSandboxes', 'getSandboxStats', 'listProjectSandboxes'] as const) {
+        void queryClient.invalidateQueries({ queryKey: [each] });
+      }
+    }, afterMs);
+  }
+}
 
 const moveKey = (sandboxId: string) => ['moveSandbox', sandboxId];
 
