@@ -2,6 +2,7 @@ import { type FormEvent, useState } from 'react';
 import { type ApiError, apiUrl, call } from '../api/client.ts';
 import { useRead } from '../api/queries.ts';
 import type { Session } from '../api/session.ts';
+import { visibleText } from '../format/text.ts';
 import { Dialog } from './dialog.tsx';
 import { Problem } from './problem.tsx';
 
@@ -63,7 +64,7 @@ function SignInForm(props: { again?: Session; error?: string | undefined; onDone
     <>
       {props.error && (
         <p className="problem" role="alert">
-          {refusals[props.error] ?? 'The sign-in did not work.'} Code <code>{props.error}</code>
+          {refusals[props.error] ?? 'The sign-in did not work.'} Code <code>{visibleText(props.error)}</code>
         </p>
       )}
       <form className="body-form" onSubmit={submit}>

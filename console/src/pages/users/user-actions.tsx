@@ -17,7 +17,8 @@ export function UserActions({ user }: { user: User }) {
     <>
       <Edit user={user} />
       {user.status === 'enabled' && <ResetPassword user={user} />}
-      <SwitchUser user={user} />
+      {/* Nobody shuts themselves out. */}
+      {!isSelf && <SwitchUser user={user} />}
       {!isSelf && <Delete user={user} />}
     </>
   );
