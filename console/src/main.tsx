@@ -11,8 +11,6 @@ import './styles/frame.css';
 import './styles/parts.css';
 
 applyTheme();
-// After an upgrade of the platform, the files of an open page are gone.
-window.addEventListener('vite:preloadError', () => window.location.reload());
 createRoot(document.getElementById('root')!).render(
   <StrictMode>
     <QueryClientProvider client={queryClient}>

@@ -93,9 +93,16 @@ export async function call<Id extends OperationId>(
       : new ApiError({ status: 0, code: 'unreachable', message: 'The platform cannot be reached' });
   }
   const body = readJson(text);
+  if (reply.ok && text !== '' && !body) {
+    throw new ApiError({
+      status: reply.status,
+      code: 'not_the_platform',
+      message: 'Something between here and the platform replied instead of it',
+    });
+  }
   // The replies of an execution have no envelope.
-  if (reply.ok) return ('success' in body ? (body.data ?? null) : body) as DataOf<Id>;
-  const failure = body as { error?: string; code?: string; request_id?: string; details?: ApiError['details'] };
+  if (reply.ok) return (body && 'success' in body ? (body.data ?? null) : (body ?? {})) as DataOf<Id>;
+  const failure: Failure = body?.success === false ? body : {};
   const retryAfter = Number(reply.headers.get('retry-after'));
   throw new ApiError({
     status: reply.status,
@@ -107,11 +114,14 @@ export async function call<Id extends OperationId>(
   });
 }
 
-/** A proxy in between may reply with something else than JSON. */
-function readJson(text: string): { success?: boolean; data?: unknown } {
+type Failure = { error?: string; code?: string; request_id?: string; details?: ApiError['details'] };
+
+/** Null: no object of JSON, as a proxy in between may reply. */
+function readJson(text: string): ({ success?: boolean; data?: unknown } & Failure) | null {
   try {
-    return JSON.parse(text);
+    const value = JSON.parse(text);
+    return typeof value === 'object' && !Array.isArray(value) ? value : null;
   } catch {
-    return {};
+    return null;
   }
 }

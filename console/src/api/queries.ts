@@ -25,8 +25,12 @@ export const queryClient = new QueryClient({
   },
 });
 
+/** Who would have to wait longer sees the reason and tries again. */
+const longestWaitSeconds = 10;
+
 function isTemporary(error: unknown): boolean {
   if (!(error instanceof ApiError) || error.code === 'payments_not_configured') return false;
+  if ((error.retryAfterSeconds ?? 0) > longestWaitSeconds) return false;
   return error.status === 0 || error.status === 429 || error.status === 503;
 }
 

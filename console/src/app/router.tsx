@@ -1,15 +1,14 @@
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from '@tanstack/react-router';
 import { Loading } from '../components/loaded.tsx';
 import { type PageSearch, parseSearch, stringifySearch } from '../components/page-search.ts';
-import { Problem } from '../components/problem.tsx';
 import { Frame } from './frame.tsx';
 import { NotFound } from './not-found.tsx';
+import { PageProblem } from './page-problem.tsx';
 import { SignedIn } from './signed-in.tsx';
 
 const root = createRootRoute({
   validateSearch: (search: PageSearch) => search,
   notFoundComponent: NotFound,
-  errorComponent: ({ error, reset }) => <Problem error={error} onRetry={reset} />,
 });
 
 /** Pages of people who are signed in. */
@@ -76,6 +75,7 @@ export const router = createRouter({
   stringifySearch,
   defaultPreload: 'intent',
   defaultPendingComponent: Loading,
+  defaultErrorComponent: PageProblem,
   scrollRestoration: true,
 });
 

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from 'react';
+import { useEffect, useRef, useState } from 'react';
 
 export interface Series {
   name: string;
@@ -21,6 +21,7 @@ const heightPx = 220;
 
 /** A chart over time or over categories, in the colours of the theme. */
 export function Chart(props: ChartProps) {
+  const [failure, setFailure] = useState<Error | null>(null);
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<{
     setOption: (option: object, replaces: boolean) => void;
@@ -35,14 +36,14 @@ export function Chart(props: ChartProps) {
     const sized = new ResizeObserver(() => chart.current?.resize());
     const themed = new MutationObserver(draw);
     const dark = window.matchMedia('(prefers-color-scheme: dark)');
-    void import('./echart.ts').then(({ init }) => {
+    import('./echart.ts').then(({ init }) => {
       if (isGone) return;
       chart.current = init(box.current!, null, { renderer: 'svg' }) as never;
       draw();
       sized.observe(box.current!);
       themed.observe(document.documentElement, { attributes: true, attributeFilter: ['data-theme'] });
       dark.addEventListener('change', draw);
-    });
+    }, setFailure);
     return () => {
       isGone = true;
       sized.disconnect();
@@ -55,6 +56,7 @@ export function Chart(props: ChartProps) {
   useEffect(() => {
     chart.current?.setOption(optionOf(props, box.current!), true);
   });
+  if (failure) throw failure;
   return (
     <figure className="chart">
       <figcaption>{props.title}</figcaption>
