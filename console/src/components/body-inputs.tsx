@@ -51,7 +51,7 @@ export function FieldInput(props: InputProps) {
   const help = (
     <>
       {explained}
-      <Bounds field={field} />
+      <Bounds field={field} isText={own.inputs[name] === undefined} />
     </>
   );
   if (field.kind === 'boolean') {
@@ -116,12 +116,13 @@ export function Explained(props: { text: string }) {
   );
 }
 
-function Bounds({ field }: { field: FormField }) {
+/** @param props.isText the person writes it freely */
+function Bounds({ field, isText }: { field: FormField; isText: boolean }) {
   const { minimum, maximum } = field;
   const texts = [
     minimum !== undefined && maximum !== undefined ? `${minimum} to ${maximum}` : null,
     minimum !== undefined && maximum === undefined ? `at least ${minimum}` : null,
-    field.maxLength !== undefined && field.maxLength <= 128 ? `at most ${field.maxLength} characters` : null,
+    isText && field.maxLength !== undefined && field.maxLength <= 128 ? `at most ${field.maxLength} characters` : null,
     field.kind === 'texts' ? 'one a line' : null,
   ].filter((text) => text !== null);
   return texts.length > 0 ? <span className="bounds"> ({texts.join(', ')})</span> : null;

@@ -8,8 +8,12 @@ export function usePageSearch(): [search: PageSearch, change: (changes: PageSear
   const search = useSearch({ strict: false }) as PageSearch;
   const navigate = useNavigate();
   const change = (changes: PageSearch) => {
-    const next = Object.entries({ ...search, ...changes }).filter(([, value]) => value !== undefined && value !== '');
-    void navigate({ to: '.', search: Object.fromEntries(next) });
+    // Another field may have changed the address since this page was drawn.
+    const next = (before: PageSearch) =>
+      Object.fromEntries(
+        Object.entries({ ...before, ...changes }).filter(([, value]) => value !== undefined && value !== ''),
+      );
+    void navigate({ to: '.', search: next });
   };
   return [search, change];
 }

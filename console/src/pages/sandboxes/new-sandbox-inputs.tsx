@@ -80,7 +80,7 @@ export const ProjectInput: OwnInput = ({ value, onChange, ...ids }) => {
       value={value === standard?.project_id ? '' : value}
       onChange={(event) => onChange(event.target.value)}
     >
-      <option value="">{standard ? `Default: ${visibleText(standard.name)}` : 'Default'}</option>
+      <option value="">{visibleText(standard?.name ?? 'Default')}</option>
       {!isListed && <option value={value}>{visibleText(value)}</option>}
       {projects
         .filter((each) => each !== standard)

@@ -44,6 +44,7 @@ const labels = {
 const help = {
   name: 'Generated if empty.',
   template: 'What it is made of. Write a part of a name to find one; base if empty.',
+  project_id: 'Where it is listed, and where its usage counts. You can move it while it runs.',
   auto_pause: 'At its timeout it pauses and keeps its disk, instead of ending. A resume continues it.',
   metadata: 'Pairs by which you find sandboxes and group their usage, such as team and blue. They cannot be changed.',
   env_vars: 'For all processes in the sandbox. They cannot be changed.',

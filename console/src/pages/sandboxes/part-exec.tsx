@@ -37,7 +37,10 @@ export function Commands({ sandbox }: { sandbox: Sandbox }) {
   };
   return (
     <>
-      <Section title="Run a command" actions={isRunning && <Cancel sandboxId={sandbox.sandbox_id} isKnown={goesOn} />}>
+      <Section
+        title="Run a command"
+        actions={isRunning && <Cancel sandboxId={sandbox.sandbox_id} isKnown={run !== null && view.end === null} />}
+      >
         {isRunning ? (
           <fieldset className="plain" disabled={goesOn}>
             <CommandForm
@@ -146,7 +149,7 @@ function Cancel({ sandboxId, isKnown }: { sandboxId: string; isKnown: boolean })
         )
       }
     >
-      Cancel the running command
+      {isKnown ? 'Cancel the running command' : 'Cancel a command of another user'}
     </button>
   );
 }
