@@ -1,5 +1,5 @@
 import { Link } from '@tanstack/react-router';
-import { type ReactNode, useEffect } from 'react';
+import { type ReactNode, useEffect, useRef } from 'react';
 
 /**
  * A page: its title, also of the browser's tab, and what can be done on it.
@@ -35,8 +35,15 @@ export function PageBody(props: {
 
 /** Parts of a page that are shown one at a time, each at an address of its own. */
 export function Parts(props: { label: string; parts: readonly { to: string; label: string; isShown: boolean }[] }) {
+  const nav = useRef<HTMLElement>(null);
+  const shown = props.parts.find(({ isShown }) => isShown)?.to;
+  // A narrow window shows only some of the parts.
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another part is shown
+  useEffect(() => {
+    nav.current!.querySelector('[aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+  }, [shown]);
   return (
-    <nav className="parts" aria-label={props.label}>
+    <nav className="parts" aria-label={props.label} ref={nav}>
       {props.parts.map(({ to, label, isShown }) => (
         <Link key={to} to={to as '/'} activeOptions={{ exact: true }} aria-current={isShown ? 'page' : undefined}>
           {label}

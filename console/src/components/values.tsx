@@ -5,25 +5,24 @@ import { useNotice } from './notices.tsx';
 
 const clock = { nowMs: Date.now(), listeners: new Set<() => void>(), timer: 0 };
 
-/** The time, which moves on every ten seconds for all components together. */
-function useNow(): number {
-  return useSyncExternalStore(
-    (listener) => {
-      clock.listeners.add(listener);
-      clock.timer ||= window.setInterval(() => {
-        clock.nowMs = Date.now();
-        for (const each of clock.listeners) each();
-      }, 10_000);
-      return () => {
-        clock.listeners.delete(listener);
-        if (clock.listeners.size > 0) return;
-        window.clearInterval(clock.timer);
-        clock.timer = 0;
-      };
-    },
-    () => clock.nowMs,
-  );
+function followClock(listener: () => void): () => void {
+  clock.listeners.add(listener);
+  // What has just come is not in the future.
+  clock.nowMs = Date.now();
+  clock.timer ||= window.setInterval(() => {
+    clock.nowMs = Date.now();
+    for (const each of clock.listeners) each();
+  }, 10_000);
+  return () => {
+    clock.listeners.delete(listener);
+    if (clock.listeners.size > 0) return;
+    window.clearInterval(clock.timer);
+    clock.timer = 0;
+  };
 }
+
+/** The time, which moves on every ten seconds for all components together. */
+const useNow = () => useSyncExternalStore(followClock, () => clock.nowMs);
 
 /** A time as people say it; the exact one, and UTC, stand in its title. */
 export function Ago(props: { at: string | null | undefined }) {

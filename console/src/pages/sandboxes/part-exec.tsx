@@ -6,7 +6,7 @@ import type { OwnInput } from '../../components/body-inputs.tsx';
 import { Empty } from '../../components/loaded.tsx';
 import { useNotice } from '../../components/notices.tsx';
 import { Section } from '../../components/page.tsx';
-import { Ago, Facts } from '../../components/values.tsx';
+import { Ago, At, Facts } from '../../components/values.tsx';
 import { visibleText } from '../../format/text.ts';
 import { RunOutput } from './run-view.tsx';
 import type { Sandbox } from './sandbox-words.ts';
@@ -62,7 +62,7 @@ export function Commands({ sandbox }: { sandbox: Sandbox }) {
           <Facts
             rows={[
               ['Command', <code key="command">{visibleText(run.command)}</code>],
-              ['Started', <Ago key="started" at={run.started_at} />],
+              ['Started', <At key="started" at={run.started_at} />],
               goesOn && ['Is killed', <Ago key="deadline" at={run.deadline} />],
             ]}
           />

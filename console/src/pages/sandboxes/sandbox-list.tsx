@@ -38,9 +38,9 @@ const columns: readonly Column<Item>[] = [
 function StatusOf({ item: { status, reason } }: { item: Item }) {
   const isNews = reason !== 'user_requested' && (status === 'paused' || status === 'failed' || status === 'terminated');
   return (
-    <>
+    <div>
       <Status status={status} /> {isNews && <span className="soft">{describeReason(reason)}</span>}
-    </>
+    </div>
   );
 }
 
@@ -48,10 +48,10 @@ function StatusOf({ item: { status, reason } }: { item: Item }) {
 function EndOf({ item: { timeout_at, auto_pause, persistence_expires_at } }: { item: Item }) {
   if (timeout_at !== null) {
     return (
-      <>
+      <div>
         {auto_pause && 'pauses '}
         <Ago at={timeout_at} />
-      </>
+      </div>
     );
   }
   return <Ago at={persistence_expires_at} />;
