@@ -1,6 +1,6 @@
 import { runningPlatformEnv } from '../../ops/local-stack/supervisor/running-platform.ts';
-import { ConsoleBrowser, type ConsoleTab } from '../../test/console/console-browser.ts';
-import { newRoot } from '../../test/console/people.ts';
+import { ConsoleBrowser, type ConsoleTab } from '../../test/support/console-browser.ts';
+import { newRoot } from '../../test/support/console-people.ts';
 import { RunningPlatform } from '../../test/support/running-platform.ts';
 import { addEndedSandboxes } from '../lifecycle/list-page.ts';
 import { inTurn, summarize, timed } from '../statistics.ts';

@@ -2,12 +2,12 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { jest } from '@jest/globals';
 import { Client } from 'pg';
+import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
+import { newRoot, type Person } from '../support/console-people.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { type TestDatabase, testDatabase } from '../support/stack.ts';
 import { until } from '../support/until.ts';
-import { ConsoleBrowser, type ConsoleTab } from './console-browser.ts';
 import { harmOn, hostileName, hostileText } from './hostile-texts.ts';
-import { newRoot, type Person } from './people.ts';
 
 /** What operators do, on a platform whose host may be drained. */
 jest.setTimeout(120_000);

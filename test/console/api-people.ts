@@ -1,7 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { User } from '../../db/accounts/user.entity.ts';
 import type { Caller, TestApi } from '../api/test-api.ts';
-import type { Person } from './people.ts';
+import type { Person } from '../support/console-people.ts';
 
 /** Gives a user of an API without a whole platform a password, so that they can sign in to its console. */
 export async function withPassword(api: TestApi, caller: Caller): Promise<Person> {

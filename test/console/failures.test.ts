@@ -1,10 +1,10 @@
 import { jest } from '@jest/globals';
 import type { Route } from 'playwright-core';
+import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
+import { newRoot, type Person } from '../support/console-people.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
-import { ConsoleBrowser, type ConsoleTab } from './console-browser.ts';
 import { harmOn, hostileName, hostileText } from './hostile-texts.ts';
-import { newRoot, type Person } from './people.ts';
 
 /** What the console shows when the platform, or something between, does not do what it should. */
 jest.setTimeout(90_000);

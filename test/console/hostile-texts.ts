@@ -1,4 +1,4 @@
-import type { ConsoleTab } from './console-browser.ts';
+import type { ConsoleTab } from '../support/console-browser.ts';
 
 const markup = '<img src=x onerror=alert(1)>';
 /** Turns the text after it around, unless it is shown as a sign. */

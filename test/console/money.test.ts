@@ -1,11 +1,11 @@
 import fs from 'node:fs';
 import { jest } from '@jest/globals';
+import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
+import { newRoot, newUser, type Person } from '../support/console-people.ts';
 import { cards, TestProcessor } from '../support/payment-processor.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
-import { ConsoleBrowser, type ConsoleTab } from './console-browser.ts';
 import { harmOn, hostileText } from './hostile-texts.ts';
-import { newRoot, newUser, type Person } from './people.ts';
 
 /** Usage and billing. */
 jest.setTimeout(120_000);

@@ -9,10 +9,10 @@ import { IdentityProviders } from '../../api/routes/accounts/oidc/identity-provi
 import { User } from '../../db/accounts/user.entity.ts';
 import { loadSettings } from '../../platform/config/settings.ts';
 import { type Caller, startApi, type TestApi } from '../api/test-api.ts';
+import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
 import { freePort } from '../support/free-port.ts';
 import { IdentityProviderServer } from '../support/identity-provider.ts';
 import { withPassword } from './api-people.ts';
-import { ConsoleBrowser, type ConsoleTab } from './console-browser.ts';
 
 /** The sign-in through an identity provider, with the button of the console. */
 jest.setTimeout(60_000);

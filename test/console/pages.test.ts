@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
+import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
+import { newRoot, newUser, type Person } from '../support/console-people.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
-import { ConsoleBrowser, type ConsoleTab } from './console-browser.ts';
-import { newRoot, newUser, type Person } from './people.ts';
 
 /** Every page, as each kind of person sees it. */
 jest.setTimeout(120_000);

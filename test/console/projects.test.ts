@@ -1,10 +1,10 @@
 import { jest } from '@jest/globals';
 import type { SandboxView } from '../../ops/development/client/platform-client.ts';
+import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
+import { newRoot, newUser, type Person } from '../support/console-people.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
-import { ConsoleBrowser, type ConsoleTab } from './console-browser.ts';
 import { harmOn, hostileName, hostileText } from './hostile-texts.ts';
-import { newRoot, newUser, type Person } from './people.ts';
 
 jest.setTimeout(120_000);
 

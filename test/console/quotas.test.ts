@@ -1,8 +1,8 @@
 import { jest } from '@jest/globals';
+import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
+import { newRoot, newUser, type Person } from '../support/console-people.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
-import { ConsoleBrowser, type ConsoleTab } from './console-browser.ts';
 import { harmOn, hostileText } from './hostile-texts.ts';
-import { newRoot, newUser, type Person } from './people.ts';
 
 jest.setTimeout(90_000);
 

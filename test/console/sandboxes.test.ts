@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto';
 import { jest } from '@jest/globals';
 import type { SandboxView } from '../../ops/development/client/platform-client.ts';
+import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
+import { newRoot, newUser, type Person } from '../support/console-people.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
-import { ConsoleBrowser, type ConsoleTab } from './console-browser.ts';
 import { harmOn, hostileText } from './hostile-texts.ts';
-import { newRoot, newUser, type Person } from './people.ts';
 
 /** Sandboxes in the console: the list, a new one, its page, and what can be done with it. */
 jest.setTimeout(120_000);

@@ -1,7 +1,7 @@
 import { jest } from '@jest/globals';
+import { ConsoleBrowser } from '../support/console-browser.ts';
+import { newRoot, type Person } from '../support/console-people.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
-import { ConsoleBrowser } from './console-browser.ts';
-import { newRoot, type Person } from './people.ts';
 
 jest.setTimeout(60_000);
 

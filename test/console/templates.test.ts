@@ -2,13 +2,13 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { jest } from '@jest/globals';
+import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
+import { newRoot, newUser, type Person } from '../support/console-people.ts';
 import { LoopbackRegistry } from '../support/loopback-registry.ts';
 import { anyLayer, pushImage } from '../support/pushed-image.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
-import { ConsoleBrowser, type ConsoleTab } from './console-browser.ts';
 import { harmOn, hostileText } from './hostile-texts.ts';
-import { newRoot, newUser, type Person } from './people.ts';
 
 jest.setTimeout(120_000);
 

@@ -1,10 +1,8 @@
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'medium' });
-const day = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
 const relative = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'narrow' });
 
 /** Date and time in the reader's zone. */
 export const formatTime = (iso: string) => full.format(new Date(iso));
-export const formatDay = (iso: string) => day.format(new Date(iso));
 /** For the title of a time: UTC, to the second. */
 export const formatUtc = (iso: string) => `${new Date(iso).toISOString().slice(0, 19).replace('T', ' ')} UTC`;
 

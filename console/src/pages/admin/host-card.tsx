@@ -1,3 +1,4 @@
+import type { DataOf } from '../../api/client.ts';
 import { useChange } from '../../api/queries.ts';
 import { ConfirmedButton } from '../../components/confirm.tsx';
 import { Meter } from '../../components/meter.tsx';
@@ -5,7 +6,8 @@ import { useNotice } from '../../components/notices.tsx';
 import { Section } from '../../components/page.tsx';
 import { Ago, Facts, Status, Text } from '../../components/values.tsx';
 import { formatCount, formatMegabytes, formatNumber } from '../../format/numbers.ts';
-import type { Host } from './hosts.tsx';
+
+export type Host = DataOf<'listHosts'>['hosts'][number];
 
 /** A host with its room, its sandboxes, and its drain. */
 export function HostCard({ host }: { host: Host }) {

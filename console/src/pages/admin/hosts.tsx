@@ -1,12 +1,9 @@
-import type { DataOf } from '../../api/client.ts';
 import { useRead } from '../../api/queries.ts';
 import { Figure } from '../../components/figure.tsx';
 import { Empty, Loaded } from '../../components/loaded.tsx';
 import { PageBody } from '../../components/page.tsx';
 import { formatCount } from '../../format/numbers.ts';
-import { HostCard } from './host-card.tsx';
-
-export type Host = DataOf<'listHosts'>['hosts'][number];
+import { type Host, HostCard } from './host-card.tsx';
 
 const readEveryMs = 15_000;
 

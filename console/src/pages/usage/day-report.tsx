@@ -5,8 +5,8 @@ import { Empty, Loaded } from '../../components/loaded.tsx';
 import { Section } from '../../components/page.tsx';
 import { daysBetween } from '../../components/span.ts';
 import { formatCount } from '../../format/numbers.ts';
-import type { ReportQuery } from './report.tsx';
 import { ReportChart } from './report-chart.tsx';
+import type { ReportQuery } from './report-query.ts';
 import { ReportTable } from './report-table.tsx';
 import { SummaryFigures } from './summary-figures.tsx';
 

@@ -3,8 +3,8 @@ import { Empty, Loaded } from '../../components/loaded.tsx';
 import { formatCount } from '../../format/numbers.ts';
 import { visibleText } from '../../format/text.ts';
 import type { Grouping } from './groupings.tsx';
-import type { ReportQuery } from './report.tsx';
 import { ReportChart } from './report-chart.tsx';
+import type { ReportQuery } from './report-query.ts';
 import { ReportTable } from './report-table.tsx';
 import { SummaryFigures } from './summary-figures.tsx';
 

@@ -8,14 +8,7 @@ import { DayReport } from './day-report.tsx';
 import { GroupReport } from './group-report.tsx';
 import { useGroupings } from './groupings.tsx';
 import { useProjectFilter } from './project-filter.ts';
-
-/** What a report is about, beside its groups. */
-export interface ReportQuery {
-  start?: string;
-  end?: string;
-  project_id?: string | undefined;
-  account_id?: string | undefined;
-}
+import type { ReportQuery } from './report-query.ts';
 
 /** The usage of a time, by day or by group. The address says which. */
 export function Report() {

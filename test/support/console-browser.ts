@@ -1,6 +1,6 @@
 import axe from 'axe-core';
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
-import type { Person } from './people.ts';
+import type { Person } from './console-people.ts';
 
 /** Debian's Chromium, which tests use as a person does: by labels, buttons and links. */
 export class ConsoleBrowser {

@@ -1,6 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto';
-import { runOperator } from '../support/operator.ts';
-import type { RunningPlatform } from '../support/running-platform.ts';
+import { runOperator } from './operator.ts';
+import type { RunningPlatform } from './running-platform.ts';
 
 /** Somebody who can sign in to the console, with a key for what a test prepares. */
 export interface Person {
