@@ -385,7 +385,7 @@ const contract: Record<string, Record<string, string[]>> = {
   'GET /v1/billing/invoices/{invoice_id} 200': { '': invoice, 'line_items[]': invoiceLine },
   'POST /v1/billing/invoice/generate 200': { '': invoice, 'line_items[]': invoiceLine },
   'GET /v1/billing/current 200': {
-    '': words(`current_period currency current_cost projected_cost active_sessions completed_sessions subscription_fee cost_breakdown
+    '': words(`current_period currency is_billed current_cost projected_cost active_sessions completed_sessions subscription_fee cost_breakdown
                daily_trend`),
     current_period: words('start end'),
     subscription_fee: words('plan_name standard credit final'),

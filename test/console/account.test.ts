@@ -48,7 +48,7 @@ async function mailedLink(to: string, page: string): Promise<string> {
     const texts = files
       .map((file) => fs.readFileSync(path.join(mails, file), 'utf8'))
       .map((text) => text.replaceAll(/=\r?\n/g, '').replaceAll('=3D', '='));
-    const text = texts.find((each) => each.includes(`To: ${to}`) && each.includes(`/${page}?`));
+    const text = texts.find((each) => /^To: .*$/m.exec(each)?.[0].includes(to) && each.includes(`/${page}?`));
     return text && new RegExp(`http://\\S+/${page}\\?token=[\\w.~-]+`).exec(text)?.[0];
   };
   await until(() => Boolean(find()));

@@ -81,7 +81,7 @@ test('an image is imported, and its page shows the import until the template is 
   await heading('New template').waitFor();
   expect(await tab.accessibilityViolations()).toEqual([]);
   await tab.page.getByLabel(/^Name/).fill('imported-app');
-  await tab.page.getByLabel('Image', { exact: true }).fill(image());
+  await tab.page.getByLabel('Image (required)', { exact: true }).fill(image());
   await button('Import').click();
   await heading(/imported-app.*available/).waitFor({ timeout: 90_000 });
   expect(await read(shownId())).toMatchObject({ name: 'imported-app', status: 'available' });
@@ -94,7 +94,7 @@ test('an image is imported, and its page shows the import until the template is 
 test('an image that the registry does not have is refused or has failed, with its reason', async () => {
   await tab.open('templates/new');
   await tab.page.getByLabel(/^Name/).fill('no-such-image');
-  await tab.page.getByLabel('Image', { exact: true }).fill(`${registry.address}/team/missing`);
+  await tab.page.getByLabel('Image (required)', { exact: true }).fill(`${registry.address}/team/missing`);
   await button('Import').click();
   await tab.page.locator('.problem').first().waitFor();
   expect(await tab.page.locator('.problem').first().textContent()).toMatch(/image|not found|registry/i);
@@ -182,7 +182,7 @@ test('the document of a template is written, shown as Markdown without what coul
 test('what the API refuses stands at its field, and the form keeps what was written', async () => {
   await tab.open('templates/new');
   await tab.page.getByLabel(/^Name/).fill('9-wrong');
-  await tab.page.getByLabel('Image', { exact: true }).fill(image());
+  await tab.page.getByLabel('Image (required)', { exact: true }).fill(image());
   await tab.page.getByLabel('Description').fill('stays');
   await button('Import').click();
   await tab.page.locator('main').getByRole('alert').waitFor();

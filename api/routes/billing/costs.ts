@@ -12,6 +12,7 @@ import { time } from '../../schemas/fields.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
 import { resolveWindow, windowQuery } from '../../schemas/usage-window.ts';
 import { amount, currency } from './money.ts';
+import { isAccountBilled } from './subscriptions.ts';
 
 /** The cost of a plan in a period: `standard` less `credit` is `final`. */
 const feeFields = {
@@ -58,6 +59,9 @@ const snapshot = z
   .object({
     current_period: z.object({ start: time(), end: time() }),
     currency: currency(),
+    is_billed: z
+      .boolean()
+      .describe("False: the account gets no invoices and pays nothing, because billing is off or it is an operator's"),
     current_cost: amount().describe('Plan and usage until now, before tax'),
     projected_cost: amount().describe('Estimate for the end of the period, if usage continues at the same rate'),
     active_sessions: z.int().min(0),
@@ -98,7 +102,8 @@ export function getCurrentBilling(api: Api, deps: ApiDependencies): void {
       const { currency: code, planName } = subscription.plan;
       const of = { scope: { rows: 'account', accountId } } as const;
       const window = { start, end: now };
-      const [sessions, costs, days] = await Promise.all([
+      const [billed, sessions, costs, days] = await Promise.all([
+        isAccountBilled(deps, accountId),
         countSessions(em, of, window, now),
         readCosts(em, of, window, now),
         readUsageByDay(em, of, window, now),
@@ -108,6 +113,7 @@ export function getCurrentBilling(api: Api, deps: ApiDependencies): void {
       return success({
         current_period: { start, end },
         currency: code,
+        is_billed: billed,
         current_cost: toJsonNumber(sumAmounts([fee.final, used], code)),
         projected_cost: toJsonNumber(sumAmounts([fee.final, projected(used, running, now)], code)),
         active_sessions: sessions.active,

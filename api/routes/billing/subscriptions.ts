@@ -12,7 +12,7 @@ import { invoiceStatuses } from '../../../domain/billing/invoice.ts';
 import { toJsonNumber } from '../../../domain/billing/money.ts';
 import type { Plan } from '../../../domain/billing/plans.ts';
 import { AppError, notFound } from '../../../domain/errors.ts';
-import type { PlanChangeId } from '../../../domain/ids.ts';
+import type { AccountId, PlanChangeId } from '../../../domain/ids.ts';
 import { isBilled } from '../../../platform/config/billing.ts';
 import { accountRoot, anyUser, requireCaller, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
@@ -22,6 +22,10 @@ import { accountQuery, paginationSchema, pagingQuery, presentPagination, toListi
 import { envelope, failures, ofIdempotency, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 import { amount } from './money.ts';
 import { requireProcessor } from './processor.ts';
+
+/** Whether an account gets invoices and charges: billing is on, and no operator of the platform belongs to the account. */
+export const isAccountBilled = async ({ settings, orm }: ApiDependencies, accountId: AccountId) =>
+  isBilled(settings) && isCharged(orm.em, accountId);
 
 /** A plan and its limits. */
 const planSchema = z
@@ -175,7 +179,7 @@ export function changeSubscription(api: Api, deps: ApiDependencies): void {
     },
     handler: async (request) => {
       const { accountId } = requireCaller(request);
-      const billed = isBilled(deps.settings) && (await isCharged(deps.orm.em, accountId));
+      const billed = await isAccountBilled(deps, accountId);
       const wanted = { accountId, planName: request.body.plan_name, at: new Date(), billed };
       const changeId = await changePlan(deps.orm.em, deps.plans, wanted);
       const change = changeId === null ? null : await waitForOutcome(deps, changeId);

@@ -219,6 +219,8 @@ export interface BillingSnapshot {
     end: string;
   };
   currency: string;
+  /** False: the account gets no invoices and pays nothing, because billing is off or it is an operator's */
+  is_billed: boolean;
   /** Plan and usage until now, before tax */
   current_cost: number;
   /** Estimate for the end of the period, if usage continues at the same rate */

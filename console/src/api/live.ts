@@ -27,8 +27,7 @@ const readAgain: Readonly<Record<string, readonly OperationId[]>> = {
     ...(['getBalance', 'listBalanceChanges', 'listNotifications'] as const),
   ],
   subscription: ['getSubscription', 'listSubscriptionHistory', 'getCurrentBilling', 'listBillingPeriods'],
-  invoice: ['listInvoices', 'getInvoice', 'getBalance'],
-  quota: ['getQuota', 'listQuotaRequests', 'listQuotaRequestsOfAccount', 'listNotifications'],
+  exec: ['getActiveExec'],
 };
 /** Events come in bursts; the pages read again at most once in this time. */
 const gatherMs = 400;

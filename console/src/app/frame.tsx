@@ -1,11 +1,12 @@
 import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-router';
 import { type FormEvent, useEffect, useRef, useState } from 'react';
-import { apiUrl, call } from '../api/client.ts';
+import { apiUrl } from '../api/client.ts';
 import { useLiveEvents, useLiveState } from '../api/live.ts';
-import { queryClient, useRead } from '../api/queries.ts';
+import { useRead } from '../api/queries.ts';
 import { useSession } from '../api/session.ts';
 import { Dialog } from '../components/dialog.tsx';
 import { pageOf } from '../components/object-link.tsx';
+import { useSignOut } from '../components/sign-out.ts';
 import { Text } from '../components/values.tsx';
 import { formatCount } from '../format/numbers.ts';
 import { useKeyboard } from './keyboard.ts';
@@ -123,8 +124,12 @@ function LiveSign() {
   );
 }
 
+/** Most notifications have no event of their own. */
+const notificationsEveryMs = 60_000;
+
 function Bell() {
-  const unread = useRead('listNotifications', { query: { read: 'false', limit: 1 } }).data?.pagination.total ?? 0;
+  const read = useRead('listNotifications', { query: { read: 'false', limit: 1 } }, { everyMs: notificationsEveryMs });
+  const unread = read.data?.pagination.total ?? 0;
   return (
     <Link to="/notifications" className="bell" aria-label={`Notifications, ${unread} unread`}>
       <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">
@@ -138,11 +143,7 @@ function Bell() {
 function Person(props: { onHelp: () => void }) {
   const session = useSession();
   const [theme, setTheme] = useTheme();
-  const signOut = async () => {
-    await call('endSession');
-    queryClient.clear();
-    window.location.assign(document.baseURI);
-  };
+  const signOut = useSignOut();
   return (
     <div className="person">
       <button type="button" className="quiet" popoverTarget="person-menu">

@@ -29,6 +29,8 @@ export interface BodyFormProps<Id extends OperationId> {
   changes: readonly OperationId[];
   /** @param sent the body, for example with a secret that no reply contains */
   onDone: (data: DataOf<Id>, sent: BodyOf<Id>) => void;
+  /** The form shows the failure. */
+  onFailure?: (error: ApiError) => void;
   onCancel?: () => void;
 }
 
@@ -54,6 +56,7 @@ export function BodyForm<Id extends OperationId>(props: BodyFormProps<Id>) {
       props.onDone(data, body as BodyOf<Id>);
     } catch (error) {
       setFailure(error as ApiError);
+      props.onFailure?.(error as ApiError);
     } finally {
       setSending(false);
     }

@@ -93,7 +93,7 @@ export function Facts(props: { rows: readonly (readonly [name: string, value: Re
 const tones: Readonly<Record<string, 'good' | 'busy' | 'bad' | 'quiet'>> = {
   ...{ running: 'good', available: 'good', enabled: 'good', active: 'good', paid: 'good', delivered: 'good' },
   ...{ succeeded: 'good', completed: 'good', approved: 'good', ready: 'good' },
-  ...{ failed: 'bad', past_due: 'bad', suspended: 'bad', declined: 'bad', lost: 'bad', rejected: 'bad' },
+  ...{ failed: 'bad', past_due: 'bad', suspended: 'bad', declined: 'bad', lost: 'bad', rejected: 'bad', denied: 'bad' },
   ...{ created: 'busy', starting: 'busy', pausing: 'busy', resuming: 'busy', terminating: 'busy', pending: 'busy' },
   ...{ building: 'busy', pushing: 'busy', delivering: 'busy', retrying: 'busy', processing: 'busy', open: 'busy' },
 };

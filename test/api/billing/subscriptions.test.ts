@@ -351,6 +351,7 @@ describe('the running period', () => {
     expect(again.invoice_id).toBe(draft.invoice_id);
     const current = (await api.send(caller, 'GET', '/v1/billing/current')).body.data;
     expect(current).toMatchObject({
+      is_billed: true,
       current_cost: 12_394.67,
       subscription_fee: { plan_name: 'pro', standard: 49, credit: 0, final: 49 },
       cost_breakdown: [{ resource_type: 'cpu_seconds', cost: 12_345.67, percentage: 100 }],

@@ -86,6 +86,7 @@ function Cost() {
               <strong>{formatMoney(data.current_cost, data.currency)}</strong> so far,{' '}
               {formatMoney(data.projected_cost, data.currency)} at the end if it goes on like this
             </p>
+            {!data.is_billed && <p className="soft">Your account is not billed: you pay none of it.</p>}
             {data.daily_trend.length > 0 && (
               <Chart
                 title="Usage at its prices, by day (UTC)"

@@ -1,23 +1,12 @@
-import { call } from '../../api/client.ts';
-import { queryClient } from '../../api/queries.ts';
 import { useSession } from '../../api/session.ts';
-import { useNotice } from '../../components/notices.tsx';
 import { Section } from '../../components/page.tsx';
+import { useSignOut } from '../../components/sign-out.ts';
 import { Ago, At, Facts } from '../../components/values.tsx';
 
 /** The session of this browser. */
 export function SessionSection() {
   const { expires_at: expiresAt } = useSession();
-  const notify = useNotice();
-  const signOut = async () => {
-    try {
-      await call('endSession');
-      queryClient.clear();
-      window.location.assign(document.baseURI);
-    } catch (error) {
-      notify((error as Error).message);
-    }
-  };
+  const signOut = useSignOut();
   return (
     <Section title="This session">
       <Facts

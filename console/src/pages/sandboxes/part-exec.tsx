@@ -1,5 +1,5 @@
 import { type ReactNode, useEffect, useState } from 'react';
-import type { DataOf } from '../../api/client.ts';
+import type { ApiError, DataOf } from '../../api/client.ts';
 import { useChange, useRead } from '../../api/queries.ts';
 import { BodyForm } from '../../components/body-form.tsx';
 import type { OwnInput } from '../../components/body-inputs.tsx';
@@ -26,7 +26,10 @@ export function Commands({ sandbox }: { sandbox: Sandbox }) {
   const isRunning = sandbox.status === 'running';
   const active = useRead('getActiveExec', { path }, { when: isRunning });
   const [run, setRun] = useState<Run | null>(null);
+  /** A start was refused because a command runs, such as one of another user, whose output is not shown here. */
+  const [isOccupied, setOccupied] = useState(false);
   const view = useRun(run?.stream_path ?? null);
+  const isShown = run !== null && view.end === null;
   const goesOn = run !== null && view.end === null && view.connection !== 'lost';
   useEffect(() => {
     if (active.data?.active && !goesOn) setRun(unlessKnown(active.data));
@@ -39,13 +42,24 @@ export function Commands({ sandbox }: { sandbox: Sandbox }) {
     <>
       <Section
         title="Run a command"
-        actions={isRunning && <Cancel sandboxId={sandbox.sandbox_id} isKnown={run !== null && view.end === null} />}
+        actions={
+          isRunning &&
+          (isShown || isOccupied) && (
+            <Cancel
+              sandboxId={sandbox.sandbox_id}
+              label={isShown ? 'Cancel the running command' : 'Cancel the other command'}
+              onDone={() => setOccupied(false)}
+            />
+          )
+        }
       >
         {isRunning ? (
           <fieldset className="plain" disabled={goesOn}>
             <CommandForm
               path={path}
+              onFailure={({ code }) => setOccupied(code === 'exec_in_progress')}
               onStarted={(started, command) => {
+                setOccupied(false);
                 if ('stream_path' in started) setRun(unlessKnown({ ...started, command }));
               }}
             />
@@ -87,6 +101,7 @@ function Button(props: { onClick: () => void; children: ReactNode }) {
 function CommandForm(props: {
   path: { sandbox_id: string };
   onStarted: (started: DataOf<'startExec'>, command: string) => void;
+  onFailure: (error: ApiError) => void;
 }) {
   return (
     <BodyForm
@@ -104,6 +119,7 @@ function CommandForm(props: {
       changes={['getActiveExec']}
       submitLabel="Run"
       onDone={(started, { command }) => props.onStarted(started, command)}
+      onFailure={props.onFailure}
     />
   );
 }
@@ -130,26 +146,28 @@ const FolderInput: OwnInput = ({ value, onChange, ...ids }) => (
   <input {...ids} placeholder="/" spellCheck={false} value={value} onChange={(event) => onChange(event.target.value)} />
 );
 
-/** Also ends a command of another user, whose output is not shown here. */
-function Cancel({ sandboxId, isKnown }: { sandboxId: string; isKnown: boolean }) {
+function Cancel(props: { sandboxId: string; label: string; onDone: () => void }) {
   const cancel = useChange('cancelExec', ['getActiveExec']);
   const notify = useNotice();
   return (
     <button
       type="button"
-      className={isKnown ? 'danger' : 'quiet'}
+      className="danger"
       disabled={cancel.isPending}
       onClick={() =>
         cancel.mutate(
-          { path: { sandbox_id: sandboxId } },
+          { path: { sandbox_id: props.sandboxId } },
           {
-            onSuccess: () => notify('The command has ended'),
+            onSuccess: () => {
+              notify('The command has ended');
+              props.onDone();
+            },
             onError: (error) => notify(error.message),
           },
         )
       }
     >
-      {isKnown ? 'Cancel the running command' : 'Cancel a command of another user'}
+      {props.label}
     </button>
   );
 }
