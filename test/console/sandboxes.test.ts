@@ -546,6 +546,24 @@ describe('a command', () => {
     expect(await tab.page.getByLabel('Command (required)').isDisabled()).toBe(false);
   });
 
+  test('of another user keeps the sandbox busy until it is cancelled, and its output is not shown', async () => {
+    const user = await newUser(platform, root);
+    const ofUser = await create({ memory_mb: 256 }, user);
+    await tab.open(`sandboxes/${ofUser.sandbox_id}/exec`);
+    expect(await button(/^Cancel/).count()).toBe(0);
+    const body = { command: 'echo theirs; sleep 1000' };
+    const started = await api(user).request('POST', `/v1/sandboxes/${ofUser.sandbox_id}/exec`, body);
+    expect(started.status).toBe(201);
+    await run('echo mine');
+    await tab.page.getByRole('alert').getByText('exec_in_progress', { exact: true }).waitFor();
+    expect(await output().count()).toBe(0);
+    await button('Cancel the other command').click();
+    await notice('The command has ended').waitFor();
+    await run('echo mine');
+    await section('Output').getByText('Exit code 0').waitFor();
+    expect(await output().textContent()).toBe('mine\n');
+  });
+
   test('with hostile output changes nothing but its box', async () => {
     await tab.page.setViewportSize({ width: 390, height: 844 });
     await tab.open(`sandboxes/${sandbox.sandbox_id}/exec`);

@@ -6,6 +6,7 @@ import { ConsoleBrowser, type ConsoleTab } from '../support/console-browser.ts';
 import { newRoot, newUser, type Person } from '../support/console-people.ts';
 import { LoopbackRegistry } from '../support/loopback-registry.ts';
 import { anyLayer, pushImage } from '../support/pushed-image.ts';
+import { RegistryFront } from '../support/registry-front.ts';
 import { RunningPlatform } from '../support/running-platform.ts';
 import { until } from '../support/until.ts';
 import { harmOn, hostileText } from './hostile-texts.ts';
@@ -27,6 +28,7 @@ interface Template {
 let platform: RunningPlatform;
 let browser: ConsoleBrowser;
 let registry: LoopbackRegistry;
+let front: RegistryFront;
 let folder: string;
 let root: Person;
 let tab: ConsoleTab;
@@ -35,6 +37,8 @@ beforeAll(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), 'console-templates-'));
   registry = await LoopbackRegistry.start(folder);
   await pushImage(`http://${registry.address}`, 'team/app', { layers: [anyLayer()] });
+  await pushImage(`http://${registry.address}`, 'team/large', { layers: [anyLayer(1_000_000)] });
+  front = await RegistryFront.start(registry.address);
   platform = await RunningPlatform.shared();
   root = await newRoot(platform);
   browser = await ConsoleBrowser.open(platform.env.PLATFORM_URL);
@@ -50,6 +54,7 @@ afterEach(async () => {
 afterAll(async () => {
   await browser?.close();
   await platform?.leave();
+  await front?.stop();
   await registry?.stop();
   fs.rmSync(folder, { recursive: true, force: true });
 });
@@ -98,6 +103,26 @@ test('an image that the registry does not have is refused or has failed, with it
   await button('Import').click();
   await tab.page.locator('.problem').first().waitFor();
   expect(await tab.page.locator('.problem').first().textContent()).toMatch(/image|not found|registry/i);
+});
+
+test('an import is stopped while it copies, and started again', async () => {
+  front.fault = { stallsAfter: 50_000 };
+  await tab.open('templates/new');
+  await tab.page.getByLabel(/^Name/).fill('stopped-app');
+  await tab.page.getByLabel('Image (required)', { exact: true }).fill(`${front.address}/team/large`);
+  await button('Import').click();
+  await heading(/stopped-app/).waitFor();
+  await button('Stop import').click();
+  await tab.page
+    .getByRole('dialog')
+    .getByRole('button', { name: /^Stop import / })
+    .click();
+  await button('Import again').waitFor();
+  expect((await read(shownId())).status).not.toBe('available');
+  front.fault = {};
+  await button('Import again').click();
+  await heading(/stopped-app.*available/).waitFor({ timeout: 90_000 });
+  expect(await button('Import again').count()).toBe(0);
 });
 
 test('a template is made for an image to import later, and imported from its page', async () => {
