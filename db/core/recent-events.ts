@@ -1,6 +1,7 @@
 import type { EntityManager } from '@mikro-orm/postgresql';
 import type { AccountId, UserId } from '../../domain/ids.ts';
 import { query } from './query.ts';
+import { type Scope, withinScope } from './scope.ts';
 
 /**
  * For how long an event counts as recent. Its time is that of the process that recorded it, and it appears when its
@@ -52,6 +53,22 @@ export async function readRecentEventsOfAll(em: EntityManager): Promise<RecentEv
     `select event_id, account_id, user_id, object_id, type, data, created_at from events
       where created_at > now() - interval '${recentSeconds} seconds'
       order by created_at desc limit ${maxRecentEvents}`,
+  );
+  return rows.map(toEvent);
+}
+
+/** For how long an event counts as new, so that few rows are read for a user with few events in a large account. */
+const newestDays = 1;
+
+/** The newest events within a scope, newest first. */
+export async function readNewestEvents(em: EntityManager, scope: Scope, limit: number): Promise<RecentEvent[]> {
+  const { sql, values } = withinScope(scope, 'e', 'user_id');
+  const rows = await query<RecentRow>(
+    em.fork(),
+    `select event_id, account_id, user_id, object_id, type, data, created_at from events e
+      where ${sql} and created_at > now() - interval '${newestDays} day'
+      order by created_at desc, sequence desc limit ?`,
+    [...values, limit],
   );
   return rows.map(toEvent);
 }

@@ -215,6 +215,7 @@ const table: Record<string, Row> = {
   'PUT /v1/api-keys/:key_id/status': user('by_role', { body: () => ({ is_active: false }) }),
   'DELETE /v1/api-keys/:key_id': user('by_role'),
   'GET /v1/webhooks/event-types': user('none'),
+  'GET /v1/events': user('by_role'),
   [`GET ${endless}`]: user('by_role'),
   'GET /v1/webhooks': user('by_role', { owners: (data) => data.webhooks.map((each: Json) => each.user_id) }),
   'POST /v1/webhooks': user('by_role', { body: () => webhook, owners: (data) => [data.user_id] }),

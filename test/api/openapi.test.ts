@@ -179,6 +179,10 @@ const contract: Record<string, Record<string, string[]>> = {
   'PUT /v1/sandboxes/{sandbox_id} 200': {},
   'DELETE /v1/sandboxes/{sandbox_id} 202': { '': ending },
   'GET /v1/sandboxes/{sandbox_id}/status 200': { '': words('sandbox_id status substatus reason updated_at') },
+  'GET /v1/events 200': {
+    '': ['events'],
+    'events[]': words('event_id type object_id sandbox_id created_at'),
+  },
   'GET /v1/sandboxes/{sandbox_id}/events 200': {
     '': ['events', 'pagination'],
     'events[]': words('event_id sequence type status reason created_at'),
@@ -650,6 +654,7 @@ const queries: Record<string, string[]> = {
   'GET /v1/billing/invoices/{invoice_id}/receipt': ['format'],
   'GET /v1/billing/history': words('start end'),
   'GET /v1/user-management/account/subscription/history': pagingOfAccounts,
+  'GET /v1/events': words('account_id limit'),
   'GET /v1/events/stream': ['account_id'],
   'GET /v1/webhooks': pagingOfAccounts,
   'GET /v1/webhooks/{endpoint_id}/deliveries': ['limit'],

@@ -171,6 +171,7 @@ async function showSandboxes(): Promise<void> {
   await recorder.show('getSandboxMetricsChart');
   await recorder.show('getSandboxStats');
   await recorder.show('listSandboxEvents');
+  await recorder.show('listNewestEvents', { query: { limit: '2' } });
   await recorder.show('getSandboxCost');
   await recorder.show('getSandboxWorkflow');
   await recorder.show('listSandboxes');

@@ -1639,6 +1639,17 @@ export interface ListInvoicesQuery {
   account_id?: string;
 }
 
+export interface ListNewestEventsData {
+  events: NewestEvent[];
+}
+
+export interface ListNewestEventsQuery {
+  /** Another account, for admins only; `all` means all accounts */
+  account_id?: string;
+  /** Default 20; more than 100 are cut to that */
+  limit?: number;
+}
+
 export interface ListNotificationsData {
   notifications: NotificationItem[];
   pagination: Pagination;
@@ -2057,6 +2068,16 @@ export interface Mount {
   region?: string;
   endpoint?: string;
   short_lived?: boolean;
+}
+
+export interface NewestEvent {
+  event_id: string;
+  type: string;
+  /** What has changed */
+  object_id: string;
+  /** Null: the event is not about a sandbox */
+  sandbox_id: string | null;
+  created_at: string;
 }
 
 export interface Notification {
@@ -3507,6 +3528,7 @@ export interface Operations {
   createWebhook: { body: CreateWebhookBody; query: null; data: Webhook };
   listWebhooks: { body: null; query: ListWebhooksQuery; data: ListWebhooksData };
   listEventTypes: { body: null; query: null; data: ListEventTypesData };
+  listNewestEvents: { body: null; query: ListNewestEventsQuery; data: ListNewestEventsData };
   streamEvents: { body: null; query: StreamEventsQuery; data: StreamEventsData };
   getWebhook: { body: null; query: null; data: Webhook };
   updateWebhook: { body: UpdateWebhookBody; query: null; data: Webhook };
@@ -3684,6 +3706,7 @@ export const operations = {
   createWebhook: ['POST', '/v1/webhooks'],
   listWebhooks: ['GET', '/v1/webhooks'],
   listEventTypes: ['GET', '/v1/webhooks/event-types'],
+  listNewestEvents: ['GET', '/v1/events'],
   streamEvents: ['GET', '/v1/events/stream'],
   getWebhook: ['GET', '/v1/webhooks/{endpoint_id}'],
   updateWebhook: ['PUT', '/v1/webhooks/{endpoint_id}'],

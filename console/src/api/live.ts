@@ -5,15 +5,6 @@ import { queryClient } from './queries.ts';
 /** The state of the one stream of events of this tab. */
 export type LiveState = 'connecting' | 'live' | 'lost';
 
-/** An event of the platform: something that the reader may see has changed. */
-export interface LiveEvent {
-  event_id: string;
-  type: string;
-  object_id: string;
-  created_at: string;
-  sandbox_id?: string;
-}
-
 /** Which replies an event makes old, by the first word of its type. */
 const readAgain: Readonly<Record<string, readonly OperationId[]>> = {
   sandbox: [
@@ -33,12 +24,10 @@ const readAgain: Readonly<Record<string, readonly OperationId[]>> = {
 const gatherMs = 400;
 
 let state: LiveState = 'connecting';
-let latest: readonly LiveEvent[] = [];
 const listeners = new Set<() => void>();
 
-function change(next: { state?: LiveState; latest?: readonly LiveEvent[] }): void {
-  state = next.state ?? state;
-  latest = next.latest ?? latest;
+function change(next: LiveState): void {
+  state = next;
   for (const listener of listeners) listener();
 }
 
@@ -48,8 +37,6 @@ function subscribe(listener: () => void): () => void {
 }
 
 export const useLiveState = () => useSyncExternalStore(subscribe, () => state);
-/** The newest events since the tab was opened, newest first. */
-export const useLatestEvents = () => useSyncExternalStore(subscribe, () => latest);
 
 /**
  * Follows the events of the account while the component is there and the tab is visible: a browser has only six
@@ -70,7 +57,7 @@ export function useLiveEvents(): void {
     return () => {
       document.removeEventListener('visibilitychange', follow);
       close?.();
-      change({ state: 'connecting', latest: [] });
+      change('connecting');
     };
   }, []);
 }
@@ -91,10 +78,9 @@ function openStream(types: Promise<string[]>, isFirst: boolean): () => void {
   let waiting: number | undefined;
   let closeNext: (() => void) | undefined;
   let wasLost = !isFirst;
-  const onEvent = ({ data }: MessageEvent<string>) => {
-    const event = JSON.parse(data) as LiveEvent;
-    change({ latest: [event, ...latest.filter(({ event_id: id }) => id !== event.event_id)].slice(0, 20) });
-    for (const id of readAgain[event.type.split('.')[0]!] ?? []) stale.add(id);
+  const onEvent = ({ type }: MessageEvent<string>) => {
+    stale.add('listNewestEvents');
+    for (const id of readAgain[type.split('.')[0]!] ?? []) stale.add(id);
     gathering ??= window.setTimeout(() => {
       gathering = undefined;
       for (const id of stale) void queryClient.invalidateQueries({ queryKey: [id] });
@@ -105,14 +91,14 @@ function openStream(types: Promise<string[]>, isFirst: boolean): () => void {
     for (const type of all) source.addEventListener(type, onEvent);
   }, readAll);
   source.addEventListener('ready', () => {
-    change({ state: 'live' });
+    change('live');
     if (wasLost) void readAll();
     wasLost = false;
   });
   source.addEventListener('many', readAll);
   source.addEventListener('error', () => {
     wasLost = true;
-    change({ state: 'lost' });
+    change('lost');
     if (source.readyState !== EventSource.CLOSED) return;
     // If the session has ended, the next read says so.
     void queryClient.invalidateQueries({ queryKey: ['getSession'] });

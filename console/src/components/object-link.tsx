@@ -19,5 +19,6 @@ export function pageOf(id: string): string | null {
 /** The id of an object, as a link if it has a page. The object may be gone. */
 export function ObjectLink({ id }: { id: string }) {
   const page = pageOf(id);
-  return page === null ? <code>{id}</code> : <Link to={page as '/'}>{id}</Link>;
+  const shown = <code className="id">{id}</code>;
+  return page === null ? shown : <Link to={page as '/'}>{shown}</Link>;
 }

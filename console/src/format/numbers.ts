@@ -11,7 +11,10 @@ const units = ['byte', 'kilobyte', 'megabyte', 'gigabyte', 'terabyte'];
 /** Bytes in powers of 1024, with the locale's name of the unit. */
 export function formatBytes(bytes: number): string {
   const power = Math.min(Math.floor(Math.log2(Math.max(bytes, 1)) / 10), units.length - 1);
-  const options = { style: 'unit', unit: units[power]!, maximumFractionDigits: power < 2 ? 0 : 1 } as const;
+  const options: Intl.NumberFormatOptions = {
+    ...{ style: 'unit', unit: units[power]!, unitDisplay: power === 0 ? 'long' : 'short' },
+    maximumFractionDigits: power < 2 ? 0 : 1,
+  };
   return new Intl.NumberFormat(undefined, options).format(bytes / 1024 ** power);
 }
 

@@ -33,5 +33,5 @@ export function formatDuration(seconds: number): string {
   const first = units.findIndex(([, count]) => count > 0);
   if (first < 0) return '0 s';
   const shown = units.slice(first, first + 2).filter(([, count]) => count > 0);
-  return shown.map(([unit, count]) => `${count} ${unit}`).join(' ');
+  return shown.map(([unit, count]) => `${count}\u00a0${unit}`).join(' ');
 }

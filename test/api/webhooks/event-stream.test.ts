@@ -127,6 +127,57 @@ test('users see their own events, root users those of the account, and nobody th
   expect(seen).toEqual([[own[0], own[1], own[2], ofAccount], [own[1]], [own[2]], [own[3]]]);
 });
 
+describe('the list of the newest events', () => {
+  const objectsOf = async (caller: Caller, query = '') => {
+    const { status, body } = await api.send(caller, 'GET', `/v1/events${query}`);
+    expect(status).toBe(200);
+    return body.data.events.map((each: Json) => each.object_id);
+  };
+
+  test('has those of the last day alone, the newest first', async () => {
+    const caller = await api.addAccount();
+    const hoursAgo = (hours: number) => ({ createdAt: new Date(Date.now() - hours * 3_600_000) });
+    const [old] = await record(caller, hoursAgo(25));
+    const [first] = await record(caller, hoursAgo(23));
+    const [second] = await record(caller);
+    const reply = await api.send(caller, 'GET', '/v1/events');
+    expect(reply.body.data.events[0]).toEqual({
+      ...{ event_id: expect.stringMatching(/^evt-/), type: 'sandbox.paused', object_id: second, sandbox_id: second },
+      created_at: expect.any(String),
+    });
+    const seen = await objectsOf(caller);
+    expect(seen.filter((each: (typeof seen)[number]) => [old, first, second].includes(each))).toEqual([second, first]);
+    expect(await objectsOf(caller, '?limit=1')).toEqual([second]);
+  });
+
+  test('has what the caller may see', async () => {
+    const stranger = await api.addAccount();
+    const [ofAda, ofGrace, ofStranger] = [
+      (await record(ada))[0]!,
+      (await record(grace))[0]!,
+      (await record(stranger))[0]!,
+    ];
+    const [ofAccount] = await record(root, { userId: null });
+    const all = [ofAda, ofGrace, ofStranger, ofAccount!];
+    const seenBy = async (caller: Caller, query = '') => {
+      const seen = await objectsOf(caller, query);
+      return all.filter((each) => seen.includes(each));
+    };
+    expect(await seenBy(root)).toEqual([ofAda, ofGrace, ofAccount]);
+    expect(await seenBy(ada)).toEqual([ofAda]);
+    expect(await seenBy(stranger)).toEqual([ofStranger]);
+    expect(await seenBy(api.root)).toEqual([]);
+    expect(await seenBy(api.root, `?account_id=${root.accountId}`)).toEqual([ofAda, ofGrace, ofAccount]);
+    expect(await seenBy(api.root, '?account_id=all')).toEqual(all);
+    expect((await api.send(root, 'GET', '/v1/events?account_id=all')).status).toBe(403);
+  });
+
+  test.each(['-1', '1.5', 'many'])('refuses a limit of %s', async (limit) => {
+    const { status, body } = await api.send(ada, 'GET', `/v1/events?limit=${limit}`);
+    expect([status, body.code]).toEqual([400, 'invalid_pagination']);
+  });
+});
+
 test('admins see their own account, one that they name, or all', async () => {
   const streams = await Promise.all([
     follow(byKey(api.root)),

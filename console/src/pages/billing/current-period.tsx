@@ -33,7 +33,7 @@ function Snapshot({ snapshot }: { snapshot: DataOf<'getCurrentBilling'> }) {
       <div className="figures">
         <Figure label="Cost of this period so far, before tax" value={money(snapshot.current_cost)} />
         <Figure label="At its end, if usage goes on like this" value={money(snapshot.projected_cost)} />
-        <Figure label="of it for the plan" value={money(fee.final)} />
+        <Figure label="Of the cost so far, for the plan" value={money(fee.final)} />
         <Figure label="The period ends" value={<Ago at={period.end} />} />
       </div>
       <div className="columns">

@@ -1,11 +1,11 @@
 import { Link } from '@tanstack/react-router';
 import type { ReactNode } from 'react';
-import { useLatestEvents } from '../../api/live.ts';
 import { useRead } from '../../api/queries.ts';
 import { useIsRoot } from '../../api/session.ts';
 import { Chart } from '../../components/chart.tsx';
 import { Empty, Loaded } from '../../components/loaded.tsx';
 import { Meter } from '../../components/meter.tsx';
+import { ObjectLink } from '../../components/object-link.tsx';
 import { PageBody, Section } from '../../components/page.tsx';
 import { Ago, Facts, Status, Text } from '../../components/values.tsx';
 import { formatCount, formatMoney, formatNumber, formatPercent } from '../../format/numbers.ts';
@@ -23,12 +23,14 @@ export function Page() {
     >
       <Counts />
       <div className="columns">
-        {useIsRoot() ? <Cost /> : <OwnUsage />}
-        <Limits />
-      </div>
-      <div className="columns">
-        <NewestSandboxes />
-        <LatestEvents />
+        <div className="column">
+          <NewestSandboxes />
+          {useIsRoot() ? <Cost /> : <OwnUsage />}
+        </div>
+        <div className="column">
+          <LatestEvents />
+          <Limits />
+        </div>
       </div>
     </PageBody>
   );
@@ -215,28 +217,26 @@ function NewestSandboxes() {
 }
 
 function LatestEvents() {
-  const events = useLatestEvents();
+  const read = useRead('listNewestEvents', { query: { limit: 8 } });
   return (
     <Section title="Latest events">
-      {events.length === 0 ? (
-        <Empty>What happens from now on is shown here.</Empty>
-      ) : (
-        <ul className="timeline">
-          {events.map((event) => (
-            <li key={event.event_id}>
-              <span>{event.type}</span>
-              {event.sandbox_id ? (
-                <Link to="/sandboxes/$sandboxId" params={{ sandboxId: event.sandbox_id }}>
-                  {event.sandbox_id}
-                </Link>
-              ) : (
-                <code>{event.object_id}</code>
-              )}
-              <Ago at={event.created_at} />
-            </li>
-          ))}
-        </ul>
-      )}
+      <Loaded read={read}>
+        {({ events }) =>
+          events.length === 0 ? (
+            <Empty>Nothing has happened in the last day.</Empty>
+          ) : (
+            <ul className="timeline">
+              {events.map((event) => (
+                <li key={event.event_id}>
+                  <span>{event.type.replaceAll(/[._]/g, ' ')}</span>
+                  <ObjectLink id={event.sandbox_id ?? event.object_id} />
+                  <Ago at={event.created_at} />
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </Loaded>
     </Section>
   );
 }

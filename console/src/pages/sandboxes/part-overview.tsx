@@ -21,12 +21,14 @@ export function Overview({ sandbox }: { sandbox: Sandbox }) {
         <Figure label="Was paused" value={formatDuration(sandbox.total_paused_seconds)} />
       </div>
       <div className="columns">
-        <About sandbox={sandbox} />
-        <Access sandbox={sandbox} />
-      </div>
-      <div className="columns">
-        <Lifetime sandbox={sandbox} />
-        <Usage sandbox={sandbox} />
+        <div className="column">
+          <About sandbox={sandbox} />
+          <Lifetime sandbox={sandbox} />
+        </div>
+        <div className="column">
+          <Access sandbox={sandbox} />
+          <Usage sandbox={sandbox} />
+        </div>
       </div>
       <Metadata sandbox={sandbox} />
     </>
