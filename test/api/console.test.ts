@@ -64,6 +64,18 @@ test.each(['nothing.js', 'index.html', '..%2f..%2fpackage.json', '..%2fvite.conf
   },
 );
 
+test('an office behind one address can load the console at the same time', async () => {
+  const settings = { ...api.dependencies.settings, PLATFORM_RATE_LIMIT_PER_ADDRESS: 600 };
+  const app = createApp({ ...api.dependencies, settings });
+  const { body } = await app.inject({ url: '/console/' });
+  const script = /src="\.\/(assets\/[^"]+)"/.exec(body)![1];
+  const statuses = await Promise.all(
+    Array.from({ length: 1500 }, async () => (await app.inject({ url: `/console/${script}` })).statusCode),
+  );
+  expect(statuses.filter((status) => status !== 200)).toEqual([]);
+  await app.close();
+});
+
 test('behind a proxy that gives the platform a path, the document and its addresses are below it', async () => {
   const settings = { ...api.dependencies.settings, PLATFORM_URL: 'https://example.com/sandboxes/' };
   const app = createApp({ ...api.dependencies, settings });

@@ -162,6 +162,18 @@ test('a refused form keeps what was written, and names the field', async () => {
   expect(await tab.accessibilityViolations()).toEqual([]);
 });
 
+test('when its files do not arrive, the page says so, and starts after a reload', async () => {
+  const other = await browser.newTab();
+  await other.page.route(/\/assets\/.*\.js/, (route) => route.fulfill({ status: 503, body: '' }));
+  await other.page.goto('./');
+  await other.page.getByText('The console has not started').waitFor();
+  await other.page.unroute(/\/assets\/.*\.js/);
+  await other.page.reload();
+  await other.page.getByLabel('E-mail').waitFor();
+  expect(await other.page.getByText('The console has not started').count()).toBe(0);
+  await other.close();
+});
+
 test('files that are gone after an upgrade load the page again, once, and only when the page is opened', async () => {
   await tab.open('./');
   let loads = 0;
