@@ -44,7 +44,7 @@ async function measureConsole(): Promise<Row[]> {
     const next = summarize(
       await inTurn(times, async (index) => {
         const { page } = seen;
-        const shown = `${index * 50 + 51}–`;
+        const shown = `${(index * 50 + 51).toLocaleString('en-GB')}–`;
         return timed(async () => {
           await page.getByRole('button', { name: 'Next' }).click();
           await page.getByText(shown).waitFor();
