@@ -92,7 +92,6 @@ export const importRules: Readonly<Record<string, ImportRule>> = {
     packages: [
       '@tanstack/react-query',
       '@tanstack/react-router',
-      '@xterm/xterm',
       'echarts',
       'marked',
       'node:',
