@@ -95,15 +95,19 @@ test('an address below the path asks for the password, then shows its page, also
   expect(new URL(tab.page.url()).search).toBe('?name=none-of-this-name');
 });
 
-test('the links to the guide and the reference lead below the path', async () => {
+test('the links to the guide and the reference lead below the path, before and after the sign-in', async () => {
+  const leadBelowThePath = async (...names: string[]) => {
+    for (const name of names) {
+      const link = await tab.page.getByRole('link', { name, exact: true }).getAttribute('href');
+      const reply = await fetch(new URL(link!, tab.page.url()));
+      expect([name, reply.status]).toEqual([name, 200]);
+      expect(new URL(reply.url).pathname.startsWith(`${prefix}/`)).toBe(true);
+    }
+  };
   await tab.page.goto('./');
+  await leadBelowThePath('The first sign-in', 'Guide', 'API reference');
   await tab.signIn(root);
-  for (const name of ['Guide', 'API reference']) {
-    const link = await tab.page.getByRole('link', { name }).getAttribute('href');
-    const reply = await fetch(new URL(link!, tab.page.url()));
-    expect([name, reply.status]).toEqual([name, 200]);
-    expect(new URL(reply.url).pathname.startsWith(`${prefix}/`)).toBe(true);
-  }
+  await leadBelowThePath('Guide', 'API reference');
 });
 
 test('when the stream of events is cut, the page says so, connects again, and shows what was missed', async () => {

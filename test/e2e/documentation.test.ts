@@ -68,7 +68,7 @@ test('the navigation is beside the text in a wide window, and below it in a narr
 });
 
 test('a person searches, opens a result at its section, and unfolds an example, without a script', async () => {
-  await tab.goTo(`${url}/`);
+  await tab.goTo(`${url}/docs`);
   await tab.follow('a[href="/guide"]');
   await tab.submit({ q: 'pause a running sandbox' });
   await tab.follow('a[href="/docs/sandboxes#pauseSandbox"]');

@@ -100,9 +100,15 @@ function SignInForm(props: { again?: Session; error?: string | undefined; onDone
         </a>
       ))}
       {!props.again && (
-        <p>
-          <a href="forgot-password">Forgot your password?</a>
-        </p>
+        <>
+          <p>
+            <a href="forgot-password">Forgot your password?</a>
+          </p>
+          <p className="soft">
+            <a href={apiUrl('/guide/console')}>The first sign-in</a> · <a href={apiUrl('/guide')}>Guide</a> ·{' '}
+            <a href={apiUrl('/docs')}>API reference</a>
+          </p>
+        </>
       )}
     </>
   );
