@@ -180,7 +180,7 @@ const contract: Record<string, Record<string, string[]>> = {
   'DELETE /v1/sandboxes/{sandbox_id} 202': { '': ending },
   'GET /v1/sandboxes/{sandbox_id}/status 200': { '': words('sandbox_id status substatus reason updated_at') },
   'GET /v1/events 200': {
-    '': ['events'],
+    '': ['events', 'limit'],
     'events[]': words('event_id type object_id sandbox_id created_at'),
   },
   'GET /v1/sandboxes/{sandbox_id}/events 200': {

@@ -53,8 +53,9 @@ test('a reply with a list in it is a page, or a list that cannot grow', () => {
     const lists = Object.entries<Json>(data?.properties ?? {}).filter(([, each]) => each.type === 'array');
     return method === 'GET' && lists.length > 0 && !data.properties.pagination ? [name] : [];
   });
-  // Plans come from one file, identity providers from a setting, regions and hosts from the operator, queues of workers from the code, with few versions, event types from the code; metrics are thinned to a number
-  // of points; of deliveries and billing periods the newest are shown, of differences of money the first; an account has few payment methods.
+  // Plans come from one file, identity providers from a setting, regions and hosts from the operator, queues of workers
+  // and types of events from the code; metrics are thinned to a number of points; of events, deliveries and billing
+  // periods the newest are shown, of differences of money the first; an account has few payment methods.
   const bounded = new Set([
     'GET /v1/user-management/plans',
     'GET /v1/auth/providers',
@@ -64,6 +65,7 @@ test('a reply with a list in it is a page, or a list that cannot grow', () => {
     'GET /v1/admin/workers',
     'GET /v1/admin/reconciliations/latest',
     'GET /v1/sandboxes/{sandbox_id}/metrics',
+    'GET /v1/events',
     'GET /v1/webhooks/event-types',
     'GET /v1/webhooks/{endpoint_id}/deliveries',
     'GET /v1/billing/periods',

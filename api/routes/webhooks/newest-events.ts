@@ -38,17 +38,19 @@ export function listNewestEvents(api: Api, deps: ApiDependencies): void {
           .describe(`Default 20; more than ${maxEvents} are cut to that`),
       }),
       response: {
-        200: envelope(z.object({ events: z.array(eventSchema) }), 'The newest events'),
+        200: envelope(z.object({ events: z.array(eventSchema), limit: z.int() }), 'The newest events'),
         ...failures('invalid_pagination', 'admin_required', 'not_found'),
       },
     },
     handler: async (request) => {
-      const events = await readNewestEvents(deps.orm.em, requireScope(request), request.query.limit);
+      const { limit } = request.query;
+      const events = await readNewestEvents(deps.orm.em, requireScope(request), limit);
       return success({
         events: events.map(({ eventId, type, objectId, data, createdAt }) => ({
           ...{ event_id: eventId, type, object_id: objectId, created_at: createdAt },
           sandbox_id: typeof data.sandbox_id === 'string' ? data.sandbox_id : null,
         })),
+        limit,
       });
     },
   });

@@ -1641,6 +1641,7 @@ export interface ListInvoicesQuery {
 
 export interface ListNewestEventsData {
   events: NewestEvent[];
+  limit: number;
 }
 
 export interface ListNewestEventsQuery {
