@@ -24,11 +24,16 @@ beforeAll(async () => {
 }, 120_000);
 afterAll(async () => {
   await api?.stop();
+  // A call that a closed connection ends is tried again by the client, and throws in its timer.
+  polling.abort();
+  await Promise.all(polls);
   await client?.connection.close();
 });
 
-/** Asks for tasks of a queue as a worker does, until the connection is closed. */
-async function poll(taskQueue: string, buildId?: string): Promise<void> {
+const polling = new AbortController();
+const polls: Promise<unknown>[] = [];
+/** Asks for tasks of a queue as a worker does, until the end of the tests. */
+function poll(taskQueue: string, buildId?: string): void {
   const versioned = buildId && {
     deploymentOptions: { deploymentName: 'the-platform', buildId, workerVersioningMode: 2 },
   };
@@ -36,9 +41,11 @@ async function poll(taskQueue: string, buildId?: string): Promise<void> {
     ...{ namespace: client.options.namespace, taskQueue: { name: taskQueue }, identity: `worker of ${taskQueue}` },
     ...versioned,
   };
-  await client.connection
-    .withDeadline(Date.now() + 90_000, () => client.workflowService.pollWorkflowTaskQueue(request))
-    .catch(() => {});
+  const ask = () => client.workflowService.pollWorkflowTaskQueue(request);
+  const asked = client.connection.withDeadline(Date.now() + 90_000, () =>
+    client.connection.withAbortSignal(polling.signal, ask),
+  );
+  polls.push(asked.catch(() => {}));
 }
 
 test('operators see how long tasks wait, who polls the queues, and the versions of the workers', async () => {
@@ -53,8 +60,8 @@ test('operators see how long tasks wait, who polls the queues, and the versions 
   for (const queue of queues) expect(queue).toMatchObject({ oldest_task_seconds: 0, pollers: 0 });
 
   await client.workflow.start('anything', { workflowId: 'a', taskQueue: controlTaskQueues.images });
-  void poll(controlTaskQueues.money);
-  void poll(controlTaskQueues.upkeep, '9.9.9');
+  poll(controlTaskQueues.money);
+  poll(controlTaskQueues.upkeep, '9.9.9');
   const find = (data: Json, work: string) =>
     data.task_queues.find((each: Json) => each.work === work && each.kind === 'workflow');
   await until(async () => {
@@ -76,7 +83,8 @@ test('workers without versions have none', async () => {
 });
 
 test('a Temporal that does not answer in time is 503', async () => {
-  const silent = net.createServer().listen(0, '127.0.0.1');
+  const sockets: net.Socket[] = [];
+  const silent = net.createServer((socket) => sockets.push(socket)).listen(0, '127.0.0.1');
   await once(silent, 'listening');
   const connection = Connection.lazy({ address: `127.0.0.1:${(silent.address() as net.AddressInfo).port}` });
   const away = await startApi({ readTaskQueueAges: () => readTaskQueueAges(new Client({ connection })) });
@@ -85,6 +93,7 @@ test('a Temporal that does not answer in time is 503', async () => {
   await away.stop();
   await connection.close();
   silent.close();
+  for (const socket of sockets) socket.destroy();
 }, 60_000);
 
 test('only operators may ask', async () => {
