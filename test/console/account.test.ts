@@ -47,8 +47,15 @@ async function mailedLink(to: string, page: string): Promise<string> {
     const files = fs.existsSync(mails) ? fs.readdirSync(mails) : [];
     const texts = files
       .map((file) => fs.readFileSync(path.join(mails, file), 'utf8'))
-      .map((text) => text.replaceAll(/=\r?\n/g, '').replaceAll('=3D', '='));
-    const text = texts.find((each) => /^To: .*$/m.exec(each)?.[0].includes(to) && each.includes(`/${page}?`));
+      .map((text) =>
+        text
+          .replaceAll(/\r?\n[ \t]+/g, ' ')
+          .replaceAll(/=\r?\n/g, '')
+          .replaceAll('=3D', '='),
+      );
+    const text = texts.find(
+      (each) => /^To: (?:.*<)?([^\s<>]+)>?\r?$/m.exec(each)?.[1] === to && each.includes(`/${page}?`),
+    );
     return text && new RegExp(`http://\\S+/${page}\\?token=[\\w.~-]+`).exec(text)?.[0];
   };
   await until(() => Boolean(find()));
@@ -259,10 +266,14 @@ describe('the profile', () => {
       await mailedLink(person.email, 'confirm-email-change'),
       await mailedLink(next, 'confirm-email-change'),
     ];
-    for (const link of [first, second]) {
+    for (const [link, outcome] of [
+      [first, `confirmed. ${next} must confirm it, too`],
+      [second, 'The e-mail is changed'],
+    ] as const) {
       await own.page.goto(link);
       expect(await own.accessibilityViolations()).toEqual([]);
       await own.page.getByRole('button', { name: 'Confirm' }).click();
+      await own.page.getByText(outcome).waitFor();
       await own.page.getByRole('link', { name: 'To the console' }).waitFor();
     }
     await until(async () => (await get<{ email: string }>('/v1/users/me', person)).email === next);
