@@ -271,8 +271,9 @@ test('the agent keeps the newest 16 MiB of unread output of ended processes', as
     const run = sh('sleep 0.1; head -c 1048576 /dev/zero; exit 7');
     pids.push(await run.started());
     await run.leave();
+    // One after the other, so that they end in this order.
+    await eventually(async () => (await agent.post('Process/List', {})).json.processes.length === 0);
   }
-  await eventually(async () => (await agent.post('Process/List', {})).json.processes.length === 0);
   const found = await Promise.all(pids.map((value) => connect({ selector: { case: 'pid', value } }).finished));
   expect(found.map(({ error, stdout }) => (error ? 'gone' : stdout.length))).toEqual(
     pids.map((_, place) => (place < 4 ? 'gone' : 1048576)),
