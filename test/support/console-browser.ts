@@ -1,11 +1,13 @@
 import axe from 'axe-core';
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core';
+import { type Browser, type BrowserContext, type Cookie, chromium, type Page } from 'playwright-core';
 import type { Person } from './console-people.ts';
 
 /** Debian's Chromium, which tests use as a person does: by labels, buttons and links. */
 export class ConsoleBrowser {
   readonly #browser: Browser;
   readonly #origin: string;
+  /** The cookies of people, by their e-mails. */
+  readonly #sessions = new Map<string, Cookie[]>();
 
   private constructor(browser: Browser, origin: string) {
     this.#browser = browser;
@@ -38,11 +40,20 @@ export class ConsoleBrowser {
     return new ConsoleTab(context, await context.newPage());
   }
 
-  /** A tab of a person who is signed in. */
+  /**
+   * A tab of a person who is signed in. It goes on with their session if there is one, because an address may sign in
+   * only so often a minute.
+   */
   async tabOf(person: Person, options: { width?: number; height?: number; dark?: boolean } = {}): Promise<ConsoleTab> {
     const tab = await this.newTab(options);
+    await tab.context.addCookies(this.#sessions.get(person.email) ?? []);
     await tab.page.goto('./');
-    await tab.signIn(person);
+    const form = tab.page.getByLabel('E-mail');
+    await form.or(tab.page.locator('.frame')).first().waitFor();
+    if (await form.isVisible()) {
+      await tab.signIn(person);
+      this.#sessions.set(person.email, await tab.context.cookies());
+    }
     return tab;
   }
 }
