@@ -16,6 +16,12 @@ const size = () =>
   );
 const start = () => optionalNonZeroQuery(z.coerce.number().int().min(0).max(2_000_000_000));
 
+/** The `limit` of a list without pages. A larger one is cut to the maximum. */
+export const cutLimit = (defaultLimit: number, max: number) =>
+  optionalNonZeroQuery(z.coerce.number().int().min(1).max(2_000_000_000))
+    .transform((asked) => Math.min(asked ?? defaultLimit, max))
+    .describe(`Default ${defaultLimit}; more than ${max} are cut to that`);
+
 /** Query parameters of a list. Spread them into the route's query schema. @param defaultLimit as for `toListing` */
 export function createPagingQuery(defaultLimit: number) {
   return {

@@ -44,7 +44,7 @@ interface Row {
   owners?: (data: Json) => string[];
   /** A route that makes the object that this one removes. */
   after?: string;
-  /** There is no such object: whoever may ask gets 404. */
+  /** The object does not exist: an allowed caller gets 404. */
   missing?: boolean;
 }
 

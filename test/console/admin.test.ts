@@ -72,7 +72,7 @@ test('an account is found by a part of its e-mail, suspended and reopened', asyn
   expect((await asRoot().request('POST', '/v1/projects', { name: 'two' })).status).toBe(201);
 });
 
-test('a suspended person is told so at the sign-in', async () => {
+test('the sign-in tells a person of a suspended account that it is suspended', async () => {
   const other = await newRoot(platform);
   await asAdmin().request('PUT', `/v1/admin/accounts/${other.accountId}/status`, { status: 'suspended' });
   const own = await browser.newTab();

@@ -142,7 +142,7 @@ test.each([
   expect(await tab.context.cookies()).not.toContainEqual(expect.objectContaining({ name: 'sandbox-session' }));
 });
 
-test('an error in the address is shown as a text, whatever it is', async () => {
+test('the sign-in page shows the error of its address as text, whatever it contains', async () => {
   await tab.page.goto(`sign-in?error=${encodeURIComponent('<img src=x onerror=alert(1)>\u202e')}`);
   const alert = tab.page.getByRole('alert');
   expect(await alert.textContent()).toBe('The sign-in did not work. Code <img src=x onerror=alert(1)>⟨202E⟩');

@@ -184,7 +184,7 @@ test('the document of a template is written, shown as Markdown without what coul
   await tab.open(`templates/${id}`);
   await button('Write').click();
   const form = dialog('Document of documented');
-  // Nobody can write control characters into a field.
+  // A person cannot type control characters into a field.
   const writable = hostileText.replaceAll(/\p{Cc}/gu, '');
   const text = `# Title\n\n[bad](javascript:alert(1)) <script>alert(1)</script> ![pixel](https://example.com/p.png)\n\n${writable}`;
   await form.getByLabel('Text').fill(text);
@@ -232,7 +232,7 @@ test('the list shows a template by its name, and hostile descriptions harm nothi
   expect(await harmOn(tab)).toEqual([]);
 });
 
-test('a private template of somebody else is not shown, and nobody but an operator changes a built-in one', async () => {
+test('the console hides a private template from other users, and the actions of a built-in one from a root user', async () => {
   const { template_id: id } = await addTemplate('kept-private');
   const other = await browser.tabOf(await newUser(platform, root));
   await other.open(`templates/${id}`);

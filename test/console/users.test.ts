@@ -150,7 +150,7 @@ test('a link to a new password is mailed to a user', async () => {
   expect(await tab.page.getByRole('alert').count()).toBe(0);
 });
 
-test('the list shows the users of a status, and nobody can disable or delete themselves', async () => {
+test('the list filters users by status, and a root user can neither disable nor delete themselves', async () => {
   const [enabled, disabled] = [await addUser(), await addUser({ status: 'disabled' })];
   await tab.open('users');
   await tab.page.getByRole('link', { name: enabled.username }).waitFor();

@@ -10,7 +10,7 @@ import { keptReplyBytes } from '../../../domain/webhooks/delivery.ts';
 import { anyUser } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
 import { createOnce, idempotencyHeaders } from '../../plugins/idempotency.ts';
-import { optionalNonZeroQuery } from '../../schemas/fields.ts';
+import { cutLimit } from '../../schemas/lists.ts';
 import { envelope, failures, ofIdempotency, ofMutations, ofPaging, success } from '../../schemas/replies.ts';
 import { deliveryPath, deliverySchema, presentDelivery, readWebhook, webhookPath } from './schema.ts';
 
@@ -49,9 +49,7 @@ const maxDeliveries = 200;
 const listedReplyLength = 256;
 
 const query = z.object({
-  limit: optionalNonZeroQuery(z.coerce.number().int().min(1).max(2_000_000_000))
-    .transform((asked) => Math.min(asked ?? 50, maxDeliveries))
-    .describe(`Default 50; more than ${maxDeliveries} are cut to that`),
+  limit: cutLimit(50, maxDeliveries),
 });
 
 /** `GET /v1/webhooks/{endpoint_id}/deliveries`. */

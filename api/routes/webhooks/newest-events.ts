@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { readNewestEvents } from '../../../db/core/recent-events.ts';
 import { anyUser, requireScope } from '../../access.ts';
 import type { Api, ApiDependencies } from '../../dependencies.ts';
-import { optionalNonZeroQuery, time } from '../../schemas/fields.ts';
-import { accountQuery } from '../../schemas/lists.ts';
+import { time } from '../../schemas/fields.ts';
+import { accountQuery, cutLimit } from '../../schemas/lists.ts';
 import { envelope, failures, success } from '../../schemas/replies.ts';
 
 const eventSchema = z
@@ -15,8 +15,6 @@ const eventSchema = z
     created_at: time(),
   })
   .meta({ id: 'NewestEvent' });
-
-const maxEvents = 100;
 
 /** `GET /v1/events`: what happened last in the caller's scope. */
 export function listNewestEvents(api: Api, deps: ApiDependencies): void {
@@ -31,12 +29,7 @@ export function listNewestEvents(api: Api, deps: ApiDependencies): void {
       description:
         'The events of the last day, newest first, of the same types as for webhooks. ' +
         '`GET /v1/sandboxes/{sandbox_id}/events` has all events of a sandbox.',
-      querystring: z.object({
-        ...accountQuery,
-        limit: optionalNonZeroQuery(z.coerce.number().int().min(1).max(2_000_000_000))
-          .transform((asked) => Math.min(asked ?? 20, maxEvents))
-          .describe(`Default 20; more than ${maxEvents} are cut to that`),
-      }),
+      querystring: z.object({ ...accountQuery, limit: cutLimit(20, 100) }),
       response: {
         200: envelope(z.object({ events: z.array(eventSchema), limit: z.int() }), 'The newest events'),
         ...failures('invalid_pagination', 'admin_required', 'not_found'),

@@ -2,11 +2,11 @@ import { Link, Outlet, useNavigate, useRouterState } from '@tanstack/react-route
 import { type FormEvent, useEffect, useRef, useState } from 'react';
 import { apiUrl } from '../api/client.ts';
 import { useLiveEvents, useLiveState } from '../api/live.ts';
-import { useRead } from '../api/queries.ts';
 import { useSession } from '../api/session.ts';
 import { Dialog } from '../components/dialog.tsx';
 import { pageOf } from '../components/object-link.tsx';
 import { useSignOut } from '../components/sign-out.ts';
+import { useUnreadNotifications } from '../components/unread-notifications.ts';
 import { Text } from '../components/values.tsx';
 import { formatCount } from '../format/numbers.ts';
 import { useKeyboard } from './keyboard.ts';
@@ -124,12 +124,8 @@ function LiveSign() {
   );
 }
 
-/** Most notifications have no event of their own. */
-const notificationsEveryMs = 60_000;
-
 function Bell() {
-  const read = useRead('listNotifications', { query: { read: 'false', limit: 1 } }, { everyMs: notificationsEveryMs });
-  const unread = read.data?.pagination.total ?? 0;
+  const unread = useUnreadNotifications() ?? 0;
   return (
     <Link to="/notifications" className="bell" aria-label={`Notifications, ${unread} unread`}>
       <svg viewBox="0 0 24 24" width="20" height="20" aria-hidden="true">

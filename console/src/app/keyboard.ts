@@ -6,7 +6,7 @@ import { navigationFor } from './navigation.ts';
 /** The second key of a pair must follow within this time. */
 const pairMs = 1200;
 
-/** Single keys that work wherever nobody is writing: `/`, `?`, and `g` with the key of a page. */
+/** Keyboard shortcuts: `/`, `?`, and `g` followed by the key of a page. They do nothing while the focus is in a field. */
 export function useKeyboard(actions: { focusSearch: () => void; openHelp: () => void }): void {
   const navigate = useNavigate();
   const session = useSession();

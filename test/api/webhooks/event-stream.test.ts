@@ -114,7 +114,7 @@ test('an event arrives once, with its id, its type and what it is about', async 
   expect(others.map(({ data }) => data.object_id)).toEqual([later]);
 });
 
-test('users see their own events, root users those of the account, and nobody those of another', async () => {
+test('users see their own events, root users see the events of their account, and no caller sees events of another account', async () => {
   const stranger = await api.addAccount();
   const callers = [root, ada, grace, stranger];
   const streams = await Promise.all(callers.map((caller) => follow(byKey(caller))));
@@ -322,7 +322,7 @@ test('a user and an account may have a number of streams open, and a closed one 
   expect(() => live.admit({ userId: ids[16]!, accountId })).not.toThrow();
 });
 
-test('without open streams nothing is read, and after a gap each reader is told to read everything', async () => {
+test('the API reads no events while no stream is open, and after a gap it tells each reader to read everything', async () => {
   let reads = 0;
   let isDown = false;
   const orm = {

@@ -22,6 +22,3 @@ export const notificationTypes: Readonly<Record<string, string>> = {
 
 /** Operations whose replies a change of a notification makes old. */
 export const changes = ['listNotifications', 'getNotification'] as const;
-
-/** No event tells of a new notification. */
-export const everyMs = 30_000;

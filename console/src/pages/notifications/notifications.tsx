@@ -1,12 +1,12 @@
 import type { DataOf } from '../../api/client.ts';
-import { useRead } from '../../api/queries.ts';
 import { type Column, type Filter, List } from '../../components/list.tsx';
 import { PageBody } from '../../components/page.tsx';
 import { usePageSearch } from '../../components/page-search.ts';
+import { notificationsEveryMs, useUnreadNotifications } from '../../components/unread-notifications.ts';
 import { Ago, Status, Text } from '../../components/values.tsx';
 import { AllActions, ChosenActions, RowActions } from './notification-actions.tsx';
 import { NotificationDialog } from './notification-dialog.tsx';
-import { everyMs, notificationTypes } from './notification-types.ts';
+import { notificationTypes } from './notification-types.ts';
 
 type Item = DataOf<'listNotifications'>['notifications'][number];
 
@@ -25,7 +25,7 @@ const filters: readonly Filter[] = [
 /** What the platform tells the person. `?notification=` shows one of them. */
 export function Page() {
   const [search, change] = usePageSearch();
-  const unread = useRead('listNotifications', { query: { read: 'false', limit: 1 } }, { everyMs }).data?.unread_count;
+  const unread = useUnreadNotifications();
   const columns: readonly Column<Item>[] = [
     {
       label: 'Notification',
@@ -55,7 +55,7 @@ export function Page() {
         keyOf={(item) => item.id}
         columns={columns}
         filters={filters}
-        everyMs={everyMs}
+        everyMs={notificationsEveryMs}
         batch={(chosen, done) => <ChosenActions chosen={chosen} done={done} />}
         empty="You have no notifications. They are kept for 90 days."
       />
